@@ -14,15 +14,25 @@ const WITHOUT_FILES: [&str; 8] =
 /// An object of the annotation.
 #[derive(Debug, Serialize)]
 struct ShownFiles<'a> {
-    destination: &'a str,
+    #[serde(flatten)]
+    place: &'a Place,
     #[serde(flatten)]
     files: &'a HostFiles,
+}
+
+/// Where a container has a mount, and how.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Place {
+    destination: String,
+    /// The option that says whether mounts that are made later below the source appear in the
+    /// container; empty without one: then they do, unless the source is private.
+    propagation: String,
 }
 
 /// Sources of mounts, each with its destination.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct MountSources {
-    destinations: Vec<String>,
+    places: Vec<Place>,
     /// The sources, to be resolved.
     pub sources: Vec<MountSource>,
 }
@@ -37,7 +47,7 @@ impl MountSources {
         if let Some(path) = config.rootfs_path() {
             let read_only = config.get(&["root", "readonly"]) == Some(&Value::Bool(true));
             let access = if read_only { Access::Read } else { Access::Write };
-            found.add("/", path, Way::Root, access);
+            found.add("/", "", path, Way::Root, access);
         }
         found
     }
@@ -52,12 +62,10 @@ impl MountSources {
     ) -> Result<String, String> {
         let resolved = resolved.into_iter().collect::<Result<Vec<_>, _>>()?;
         let shown: Vec<_> = self
-            .destinations
+            .places
             .iter()
             .zip(&resolved)
-            .flat_map(|(destination, all)| {
-                all.iter().map(|files| ShownFiles { destination, files })
-            })
+            .flat_map(|(place, all)| all.iter().map(move |files| ShownFiles { place, files }))
             .collect();
         serde_json::to_string(&shown).map_err(|error| error.to_string())
     }
@@ -71,26 +79,36 @@ impl MountSources {
         let has = |name: &str| options.contains(&name);
         // With these options, runtimes ignore the type; without a type, a path can be nothing else.
         let is_bind = kind == "bind" || kind.is_empty();
+        let propagation = propagation(&options);
         if has("rbind") || (is_bind && !has("bind")) {
-            self.add(destination, source, Way::RecursiveBind, access);
+            self.add(destination, propagation, source, Way::RecursiveBind, access);
         } else if has("bind") {
-            self.add(destination, source, Way::Bind, access);
+            self.add(destination, propagation, source, Way::Bind, access);
         } else if kind == "overlay" {
             let layers = Layers::parse(&options.join(","));
             for (path, writable) in layers.with_access() {
                 let access = if writable { access } else { Access::Read };
-                self.add(destination, &path.to_string_lossy(), Way::Layer, access);
+                self.add(destination, "", &path.to_string_lossy(), Way::Layer, access);
             }
         } else if !WITHOUT_FILES.contains(&kind) {
             let source = if source.is_empty() { kind } else { source };
-            self.add(destination, source, Way::Device, access);
+            self.add(destination, "", source, Way::Device, access);
         }
     }
 
-    fn add(&mut self, destination: &str, path: &str, way: Way, access: Access) {
-        self.destinations.push(destination.to_owned());
+    fn add(&mut self, destination: &str, propagation: &str, path: &str, way: Way, access: Access) {
+        let [destination, propagation] = [destination, propagation].map(str::to_owned);
+        self.places.push(Place { destination, propagation });
         self.sources.push(MountSource { path: path.to_owned(), way, access });
     }
+}
+
+/// Returns the option for the propagation of mounts: of several, the one that shows most.
+fn propagation<'a>(options: &[&'a str]) -> &'a str {
+    let names = ["rshared", "shared", "rslave", "slave", "rprivate", "private"];
+    let names = names.iter().chain(&["runbindable", "unbindable"]);
+    let mut found = names.filter_map(|name| options.iter().find(|option| *option == name));
+    found.next().copied().unwrap_or_default()
 }
 
 /// Returns the access by the options of a mount, of which later ones override earlier ones.
@@ -146,14 +164,27 @@ mod tests {
             ("/", source("/root", Way::Root, Access::Read)),
         ];
         let found: Vec<_> =
-            found.destinations.iter().map(String::as_str).zip(found.sources).collect();
+            found.places.iter().map(|place| &*place.destination).zip(found.sources).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn of_several_options_for_propagation_the_one_counts_that_shows_most() {
+        let of = |options: &[&str]| {
+            let mount = json!({"destination": "/a", "source": "/a", "options": options});
+            let config = OciConfig::from_value(json!({"mounts": [mount]})).unwrap();
+            MountSources::of(&config).places[0].propagation.clone()
+        };
+        assert_eq!(of(&["rbind", "ro"]), "");
+        assert_eq!(of(&["rbind", "rslave"]), "rslave");
+        assert_eq!(of(&["bind", "shared", "rprivate"]), "shared");
+        assert_eq!(of(&["bind", "private", "ro"]), "private");
     }
 
     #[test]
     fn an_annotation_has_all_sources_or_none() {
         let config = json!({"mounts": [
-            {"destination": "/a", "type": "bind", "source": "/a"},
+            {"destination": "/a", "type": "bind", "source": "/a", "options": ["rprivate"]},
             {"destination": "/b", "type": "bind", "source": "/b"},
         ]});
         let sources = MountSources::of(&OciConfig::from_value(config).unwrap());
@@ -165,8 +196,10 @@ mod tests {
         };
         let all = vec![Ok(vec![files("/x", "socket"), files("/y", "")]), Ok(Vec::new())];
         let expected = json!([
-            {"destination": "/a", "real": "/x", "writable": true, "kind": "bind", "type": "socket"},
-            {"destination": "/a", "real": "/y", "writable": true, "kind": "bind", "type": ""},
+            {"destination": "/a", "real": "/x", "writable": true, "kind": "bind", "type": "socket",
+             "propagation": "rprivate"},
+            {"destination": "/a", "real": "/y", "writable": true, "kind": "bind", "type": "",
+             "propagation": "rprivate"},
         ]);
         let annotation = sources.annotation(all).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&annotation).unwrap(), expected);

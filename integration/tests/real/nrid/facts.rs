@@ -101,7 +101,7 @@ fn plugins_know_which_files_of_the_host_a_container_has() {
         let mounts = sources.iter().enumerate().map(|(n, source)| {
             json!({
                 "destination": format!("/m{n}"), "type": "bind", "source": source,
-                "options": ["rbind", if n == 0 { "ro" } else { "rw" }],
+                "options": ["rbind", if n == 0 { "ro" } else { "rw" }, "rprivate"],
             })
         });
         let mounts: Vec<_> = mounts.collect();
@@ -114,7 +114,7 @@ fn plugins_know_which_files_of_the_host_a_container_has() {
         let shown = |destination: &str, real: &str, writable: bool, name: &str| {
             json!({
                 "destination": destination, "real": real, "writable": writable, "kind": "bind",
-                "type": name,
+                "type": name, "propagation": if destination == "/" { "" } else { "rprivate" },
             })
         };
         let real = |path: String| fs::canonicalize(path).unwrap().to_str().unwrap().to_owned();

@@ -199,8 +199,10 @@ impl<'a> Resolver<'a> {
             return self.with_mounts_below(&opened, HostFilesKind::Root, access);
         }
         let layers = Layers::of_mount(mount)?;
-        let own = layers.upper().filter(|_| layers.store(&mount.point).is_some());
-        let own = own.map(|upper| self.open(upper)).transpose()?.map(|own| own.path);
+        if layers.store(&mount.point).is_none() {
+            return self.with_mounts_below(&opened, HostFilesKind::Root, access);
+        }
+        let own = layers.upper().map(|upper| self.open(upper)).transpose()?.map(|own| own.path);
         let mut files = Vec::new();
         for (_, path) in layers.iter().filter(|(role, _)| *role == Role::Lower) {
             // Podman removes layers with mapped owners from the directory of the container again.

@@ -104,6 +104,8 @@ pub(crate) struct MountSource {
     /// Path on the host without symbolic links and bind mounts; a device or a server.
     pub real: String,
     pub writable: bool,
+    /// Option for the propagation of mounts, such as `rprivate`, or empty.
+    pub propagation: String,
     /// `bind`, `overlay`, `device` or `root`.
     pub kind: String,
     /// `directory`, `file`, `socket`, `block`, `character` or `fifo`; empty if it is unknown.
@@ -118,6 +120,7 @@ fn mount_source(source: MountSource) -> Fact<'static> {
         ("destination", text(source.destination)),
         ("real", text(source.real)),
         ("writable", writable),
+        ("propagation", text(source.propagation)),
         ("kind", text(source.kind)),
         ("type", text(source.file_type)),
     ])
@@ -277,7 +280,7 @@ mod tests {
             Expression::parse(condition).unwrap().is_true(&context)
         };
         let source = r#"[{"destination": "/data", "real": "/etc", "writable": true,
-            "kind": "bind", "type": "directory", "later": 1}]"#;
+            "propagation": "rslave", "kind": "bind", "type": "directory", "later": 1}]"#;
         for (name, value, condition) in [
             (
                 "device_access",
@@ -294,12 +297,14 @@ mod tests {
             (
                 "mount_sources",
                 source,
-                "mount_sources[0].real == '/etc' && mount_sources[0].writable",
+                "mount_sources[0].real == '/etc' && mount_sources[0].writable \
+                 && mount_sources[0].propagation == 'rslave'",
             ),
             ("mount_sources", "[]", "mount_sources.all(m, m.kind == 'device')"),
             (
                 "mount_sources",
-                r#"[{"destination": "/", "real": "h:/", "writable": true, "kind": "device"}]"#,
+                r#"[{"destination": "/", "real": "h:/", "writable": true, "kind": "device",
+                     "propagation": "rslave"}]"#,
                 "mount_sources[0].type == ''",
             ),
         ] {

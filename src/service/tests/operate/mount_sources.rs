@@ -129,7 +129,7 @@ fn a_source_is_followed_through_mounts_to_where_its_files_are() {
         of("bind", &[("srv", false), ("etc", false)]),
         Vec::new(),
         of("overlay", &[image, own].concat()),
-        of("overlay", &[("etc", false)]),
+        of("overlay", &[("etc", false), ("foreign/up", true), ("foreign/work", true)]),
         of("root", &[("plain", true)]),
         of("root", &[("etc", true)]),
     ];

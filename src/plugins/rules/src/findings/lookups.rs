@@ -14,7 +14,8 @@ use nri_api::{Access, RESOURCE_FIELDS};
 pub(crate) const MOUNT: &[&str] = &["destination", "options", "source", "type"];
 pub(crate) const DEVICE: &[&str] = &["major", "minor", "path", "type"];
 pub(crate) const ACCESS: &[&str] = &["access", "major", "minor", "type"];
-pub(crate) const SOURCE: &[&str] = &["destination", "kind", "real", "type", "writable"];
+pub(crate) const SOURCE: &[&str] =
+    &["destination", "kind", "propagation", "real", "type", "writable"];
 pub(crate) const NAMED: &[&str] = &["name", "value"];
 
 /// A look-up that fails for some containers.

@@ -42,6 +42,7 @@ const SOURCE: Type = Members(&[
     ("destination", Text),
     ("real", Text),
     ("writable", Bool),
+    ("propagation", Text),
     ("kind", Text),
     ("type", Text),
 ]);

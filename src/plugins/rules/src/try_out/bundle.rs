@@ -132,7 +132,8 @@ mod tests {
         let source = |destination: &str, real: &str, writable, kind: &str, file_type: &str| {
             let [destination, real, kind, file_type] =
                 [destination, real, kind, file_type].map(str::to_owned);
-            MountSource { destination, real, writable, kind, file_type }
+            let propagation = String::new();
+            MountSource { destination, real, writable, propagation, kind, file_type }
         };
         let root = path.join("rootfs").display().to_string();
         assert_eq!(
