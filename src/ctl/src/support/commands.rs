@@ -8,7 +8,11 @@ use regex::{Captures, Regex};
 /// part of the same argument. Without `SEP`, it is always a part of it.
 const PROGRAMS: &[(&str, &str)] = &[
     (r"(?:mysql|mariadb)[a-z_-]*|7z[ar]?", "-p"),
-    ("curl", "-[#0-9fgiIjJkLlnNOqRsSvZ]*[ubU]SEP?|--(?:(?:proxy-)?user|oauth2-bearer|cookie)SEP"),
+    (
+        "curl",
+        "-[#0-9fgiIjJkLlnNOqRsSvZ]*[ubUxE]SEP?|\
+         --(?:(?:proxy-)?user|oauth2-bearer|cookie|proxy|cert)SEP",
+    ),
     ("(?:redis|valkey|keydb)-cli|https?|xh", "-aSEP?"),
     ("ab|siege", "-[AP]SEP?"),
     ("sshpass|mongo[a-z]*|cqlsh|rabbitmqadmin|useradd|usermod|login", "-pSEP?"),

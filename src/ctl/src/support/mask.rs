@@ -1,12 +1,16 @@
-//! Masks what looks like a secret in texts of a support bundle. JSON stays JSON.
+//! Masks what looks like a secret in texts of a support bundle. What is JSON, as a whole or in one
+//! line, is masked by its structure (`json.rs`), other text by patterns.
 
 use super::commands::{Commands, ESCAPED};
 use regex::{Captures, Regex};
 
 /// Parts of names of keys, variables and options that speak of a secret.
 const NAMES: &str = concat!(
-    r"(?:passw|passphrase|secret|token|credential|creds|auth|(?:api|access|private)[_-]?key|",
-    r"[_.-](?:pass|pwd|key)(?-u:\b)|(?-u:\b)pass(?-u:\b))"
+    r"(?:passw|passphrase|secret|token|credential|creds|auth|(?-u:\b)jwt(?-u:\b)|",
+    r"(?:api|access|account|encryption|master|private|shared|signing|ssh)[_-]?key|",
+    r"(?:db|my|mysql|pg|redis|require|root|ssh|user)(?:pass|pwd)(?-u:\b)|",
+    r"[_.-](?:pass|pwd|pw|key)(?-u:\b)|(?-i:[a-z](?:Pass|Pwd|Key))(?-u:\b)|",
+    r"(?-u:\b)pass(?-u:\b))"
 );
 
 /// Patterns of secrets, each with what replaces a match. `NAME` stands for a name that speaks of a
@@ -22,6 +26,11 @@ const PATTERNS: &[(&str, &str)] = &[
     (r#"(?i)(?-u:\b)(authorization\s*[:=]\s*)(?:[A-Za-z0-9_]+\s+)?[^\s"'\\]+"#, "$1***"),
     (r"(?i)(?-u:\b)(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}", "$1 ***"),
     (r#"(?i)(?-u:\b)((?:set-)?cookie:\s*)[^\n"\\]+"#, "$1***"),
+    // Connections to databases, signatures in URLs, webhooks
+    (r"(?i)(;\s*pwd\s*=\s*)[^;\s\x22']+", "$1***"),
+    (r"([^\s:/@'\x22]+):[^\s@'\x22]+@((?:tcp|unix)\()", "$1:***@$2"),
+    (r"([?&]sig=)[^&\s'\x22]+", "$1***"),
+    (r"(https://hooks\.slack\.com/services/)[A-Za-z0-9/_-]+", "$1***"),
     // Tokens that are known by their form
     (r"(?-u:\b)(?:gh[opsur]_|github_pat_|glpat-|xox[a-z]-)[A-Za-z0-9_-]{10,}", "***"),
     (r"(?-u:\b)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", "***"),
@@ -50,6 +59,7 @@ const NONE: [&str; 3] = ["null", "true", "false"];
 
 /// Replaces secrets in texts.
 pub(super) struct Mask {
+    name: Regex,
     patterns: Vec<(Regex, &'static str)>,
     commands: Commands,
 }
@@ -61,18 +71,48 @@ impl Mask {
     /// A pattern is not valid, which a test excludes.
     pub(super) fn new() -> Result<Self, regex::Error> {
         let name = format!(r"[A-Za-z0-9_.-]*{NAMES}[A-Za-z0-9_.-]*");
-        let key = format!(r#"{name}\\?["']?\]?\s*(?:=>|[:=]+)\s*"#);
+        let key = format!(r#"{name}\\?["']?\]?\s*(?:=>|\+?[:=]+)\s*"#);
         let compiled = |(pattern, by): &(&str, &'static str)| {
             let pattern = pattern.replace("KEY)", &format!("{key})")).replace("NAME", &name);
             let pattern = pattern.replace("ESCAPED", ESCAPED);
             Ok((Regex::new(&pattern)?, *by))
         };
         let patterns = PATTERNS.iter().map(compiled).collect::<Result<_, _>>()?;
-        Ok(Self { patterns, commands: Commands::new()? })
+        let name = Regex::new(&format!("(?i){NAMES}"))?;
+        Ok(Self { name, patterns, commands: Commands::new()? })
+    }
+
+    /// Whether a name speaks of a secret.
+    pub(super) fn is_secret(&self, name: &str) -> bool {
+        self.name.is_match(name)
     }
 
     /// Returns the text without secrets.
     pub(super) fn apply(&self, text: &str) -> String {
+        if let Some(masked) = self.json(text) {
+            return self.commands.apply(masked);
+        }
+        if !text.lines().any(|line| line.starts_with('{')) {
+            return self.text(text);
+        }
+        // Some lines are JSON, as of the audit log.
+        let mut masked = String::with_capacity(text.len());
+        let mut other = String::new();
+        for line in text.split_inclusive('\n') {
+            match self.json(line) {
+                Some(line) => {
+                    masked.push_str(&self.text(&other));
+                    other.clear();
+                    masked.push_str(&self.commands.apply(line));
+                }
+                None => other.push_str(line),
+            }
+        }
+        masked.push_str(&self.text(&other));
+        masked
+    }
+
+    fn text(&self, text: &str) -> String {
         let mut masked = text.to_owned();
         for (pattern, by) in &self.patterns {
             let replaced = pattern.replace_all(&masked, |found: &Captures<'_>| {
@@ -134,6 +174,12 @@ mod tests {
                 "-----BEGIN RSA PRIVATE KEY-----\nab\ncd\n-----END RSA PRIVATE KEY-----",
                 "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
             ),
+            ("redis-server --requirepass abc", "redis-server --requirepass ***"),
+            ("--dbPass abc --dbpass=abc --pw=x", "--dbPass *** --dbpass=*** --pw=***"),
+            ("MYSQLPWD=a OLDPWD=/b AccountKey=c", "MYSQLPWD=*** OLDPWD=/b AccountKey=***"),
+            ("Server=a;Uid=sa;Pwd=b;", "Server=a;Uid=sa;Pwd=***;"),
+            ("me:abc@tcp(db:3306)/x", "me:***@tcp(db:3306)/x"),
+            ("https://host/a?sig=abc&b=1", "https://host/a?sig=***&b=1"),
             ("plugin 10-adjust: memory.limit=67108864", "plugin 10-adjust: memory.limit=67108864"),
             ("auths: nothing\nnext line", "auths: ***\nnext line"),
             ("  password: my secret phrase\nnext: line", "  password: ***\nnext: line"),

@@ -6,6 +6,7 @@
 mod commands;
 mod error;
 mod host;
+mod json;
 mod mask;
 
 pub(crate) use error::SupportError;
