@@ -94,6 +94,15 @@ pub(super) fn uses_systemd(globals: &[OsText]) -> bool {
     })
 }
 
+/// Whether containers get control groups: not with crun's `--cgroup-manager disabled`.
+pub(super) fn makes_cgroups(globals: &[OsText]) -> bool {
+    options(globals).iter().fold(true, |before, option| match option.name {
+        Some("systemd-cgroup") => true,
+        Some("cgroup-manager") => option.value != Some(b"disabled"),
+        _ => before,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +125,19 @@ mod tests {
             ("--log", ""),
         ] {
             assert_eq!(without_log(&texts(given)), texts(kept), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_container_without_cgroups_is_recognized() {
+        for (given, expected) in [
+            ("", true),
+            ("--cgroup-manager disabled", false),
+            ("--cgroup-m=disabled --root /r", false),
+            ("--cgroup-manager=disabled --cgroup-manager=cgroupfs", true),
+            ("--cgroup-manager systemd", true),
+        ] {
+            assert_eq!(makes_cgroups(&texts(given)), expected, "{given}");
         }
     }
 

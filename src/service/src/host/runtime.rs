@@ -183,6 +183,12 @@ impl LowLevelRuntime {
         global_options::uses_systemd(&self.globals)
     }
 
+    /// Whether containers get control groups: not with crun's `--cgroup-manager disabled`, which
+    /// leaves them in those of the caller.
+    pub fn makes_cgroups(&self) -> bool {
+        global_options::makes_cgroups(&self.globals)
+    }
+
     /// Opens a path that the engine's call named, such as the bundle.
     ///
     /// # Errors

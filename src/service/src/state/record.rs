@@ -216,9 +216,13 @@ impl Record {
         self.container.number("created_at")
     }
 
-    /// Returns the container's control groups; `None` before its first process is known.
+    /// Returns the container's control groups; `None` before its first process is known, and for a
+    /// container that stays in those of its caller.
     pub fn cgroup(&self) -> Option<CgroupDirs> {
         let membership = self.cgroups.as_deref().filter(|text| !text.is_empty())?;
+        if !self.runtime.makes_cgroups() {
+            return None;
+        }
         let path = self.container.text(&["linux", "cgroups_path"]);
         let subgroup = self.container.entry("annotations", location::SUBGROUP_ANNOTATION);
         Some(location::locate(membership, path, self.runtime.uses_systemd(), subgroup))

@@ -25,6 +25,13 @@ impl<'a> ContainerFacts<'a> {
         Self { config, capabilities, devices: DeviceAccess::of(config, kind) }
     }
 
+    /// Lets the container have no cgroup, so that no device rule is in effect.
+    #[must_use]
+    pub fn without_cgroup(mut self) -> Self {
+        self.devices.allow_all();
+        self
+    }
+
     /// Whether the facts depend on the kind of the runtime: the file leaves something to it.
     pub fn depend_on_runtime(config: &OciConfig) -> bool {
         let has = |path: &[&str]| config.get(path).is_some();
@@ -56,5 +63,21 @@ impl<'a> ContainerFacts<'a> {
     /// not, sorted, joined by commas.
     pub fn unprotected_paths(&self) -> String {
         kernel_paths::unprotected(self.config).join(",")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn device_rules_need_a_cgroup() {
+        let rules = json!([{"allow": false, "access": "rwm"}]);
+        let config = json!({"linux": {"resources": {"devices": rules}}});
+        let config = OciConfig::from_value(config).unwrap();
+        let facts = ContainerFacts::of(&config, None);
+        assert_ne!(facts.device_access(), "a *:* rwm");
+        assert_eq!(facts.without_cgroup().device_access(), "a *:* rwm");
     }
 }

@@ -64,7 +64,10 @@ pub(super) async fn annotations(
     });
     let needs_kind = needs_kind && ContainerFacts::depend_on_runtime(config);
     let kind = if needs_kind { versions.of(runtime).await.kind } else { None };
-    let of_config = ContainerFacts::of(config, kind);
+    let of_config = match (ContainerFacts::of(config, kind), runtime.makes_cgroups()) {
+        (facts, true) => facts,
+        (facts, false) => facts.without_cgroup(),
+    };
     let probed = on_host(facts, subject, probe).await;
     let found = facts.iter().filter_map(|fact| {
         let value = match fact {
