@@ -98,13 +98,12 @@ fn set(
             to.cpu.mut_or_insert_default().shares = opt(Some(weight::shares(weight)));
         }
         "cpu.quota" => {
-            let quota = text.split_whitespace().next().and_then(|word| word.parse::<i64>().ok());
-            let quota = quota.filter(|quota| *quota > 0).unwrap_or(-1);
+            let quota =
+                time_of(text).filter(|(quota, _)| *quota > 0).map_or(-1, |(quota, _)| quota);
             to.cpu.mut_or_insert_default().quota = opt(Some(quota));
         }
         "cpu.period" => {
-            let period = text.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
-            if let Some(period) = period {
+            if let Some((_, Some(period))) = time_of(text) {
                 to.cpu.mut_or_insert_default().period = opt(Some(period));
             }
         }
@@ -127,6 +126,23 @@ fn set(
             }
         }
         _ => {}
+    }
+}
+
+/// Returns quota, -1 for `max`, and period of a text for `cpu.max`. `None` if a word is neither: of
+/// `200000 1000x`, the kernel takes the digits of the period, and the quota of another period would
+/// be compared.
+fn time_of(text: &str) -> Option<(i64, Option<u64>)> {
+    let mut words = text.split_whitespace();
+    let quota = match words.next()? {
+        "max" => -1,
+        word => word.parse().ok()?,
+    };
+    let period = words.next().map(|word| word.parse().ok());
+    match (period, words.next()) {
+        (None, None) => Some((quota, None)),
+        (Some(Some(period)), None) => Some((quota, Some(period))),
+        _ => None,
     }
 }
 
@@ -201,6 +217,12 @@ mod tests {
             ("cpu.max", "500 2000", "cpu.period", 2000),
             ("cpu.max", "500", "cpu.period", 9000),
             ("cpu.max", "max 2000", "cpu.quota", -1),
+            ("cpu.max", "max 2000", "cpu.period", 2000),
+            // The kernel reads digits and leaves the rest.
+            ("cpu.max", "500 2000x", "cpu.quota", -1),
+            ("cpu.max", "500 2000,", "cpu.quota", -1),
+            ("cpu.max", "500 2000 3", "cpu.quota", -1),
+            ("cpu.max", "500x 2000", "cpu.quota", -1),
             ("pids.max", "9", "pids.limit", 9),
             ("pids.max", "max", "pids.limit", -1),
             ("memory.high", "9", "memory.limit", 100),
