@@ -27,6 +27,8 @@ struct Place {
     /// The option that says whether mounts that are made later below the source appear in the
     /// container; empty without one: then they do, unless the source is private.
     propagation: String,
+    /// The source as the file has it.
+    source: String,
 }
 
 /// Sources of mounts, each with its destination.
@@ -97,8 +99,9 @@ impl MountSources {
     }
 
     fn add(&mut self, destination: &str, propagation: &str, path: &str, way: Way, access: Access) {
-        let [destination, propagation] = [destination, propagation].map(str::to_owned);
-        self.places.push(Place { destination, propagation });
+        let [destination, propagation, source] =
+            [destination, propagation, path].map(str::to_owned);
+        self.places.push(Place { destination, propagation, source });
         self.sources.push(MountSource { path: path.to_owned(), way, access });
     }
 }
@@ -196,9 +199,11 @@ mod tests {
         };
         let all = vec![Ok(vec![files("/x", "socket"), files("/y", "")]), Ok(Vec::new())];
         let expected = json!([
-            {"destination": "/a", "real": "/x", "writable": true, "kind": "bind", "type": "socket",
+            {"destination": "/a", "source": "/a", "real": "/x", "writable": true, "kind": "bind",
+             "type": "socket",
              "propagation": "rprivate"},
-            {"destination": "/a", "real": "/y", "writable": true, "kind": "bind", "type": "",
+            {"destination": "/a", "source": "/a", "real": "/y", "writable": true, "kind": "bind",
+             "type": "",
              "propagation": "rprivate"},
         ]);
         let annotation = sources.annotation(all).unwrap();

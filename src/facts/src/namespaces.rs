@@ -5,7 +5,11 @@
 
 use nri_spec::OciConfig;
 use serde::{Deserialize, Serialize};
-use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Component, Path},
+};
 
 /// Names in `config.json` and in `/proc/PID/ns`, in the order of the annotation.
 const KINDS: [(&str, &str); 8] = [
@@ -44,6 +48,17 @@ impl NamespaceId {
     }
 }
 
+/// Directories in which engines have namespaces, and in which users write nothing.
+const PLACES: [&str; 3] = ["/proc", "/run", "/var/run"];
+
+/// Whether a namespace is where no user can exchange it between a look at it and the call of the
+/// runtime, as a link in a volume could be.
+fn is_in_place(path: &str) -> bool {
+    let path = Path::new(path);
+    !path.components().any(|part| part == Component::ParentDir)
+        && PLACES.iter().any(|place| path.starts_with(place))
+}
+
 /// Returns the paths of namespaces that a container joins. Paths of `config` are absolute.
 pub fn namespace_paths(config: &OciConfig) -> Vec<String> {
     config.namespaces().filter_map(|n| n.path.map(str::to_owned)).collect()
@@ -51,7 +66,7 @@ pub fn namespace_paths(config: &OciConfig) -> Vec<String> {
 
 /// Returns the value of the annotation: the names of the namespaces of the host. `joined` has the
 /// namespaces at [`namespace_paths`], such as [`NamespaceId`]. `host` tells whether one is of the
-/// host, by the name that `/proc` has for its kind.
+/// host, by the name that `/proc` has for its kind. One that users may exchange counts as such.
 ///
 /// # Errors
 /// A path could not be looked up.
@@ -64,12 +79,14 @@ pub fn host_namespaces<T: Copy>(
     let mut joined = joined.into_iter();
     let mut entries = Vec::new();
     for namespace in config.namespaces() {
-        entries.push((namespace.kind, namespace.path.and_then(|_| joined.next())));
+        let is_in_place = namespace.path.is_none_or(is_in_place);
+        entries.push((namespace.kind, namespace.path.and_then(|_| joined.next()), is_in_place));
     }
     let is_of_host = |(kind, file): &(&str, &str)| {
-        let of_kind = || entries.iter().filter(|(found, _)| found == kind);
+        let of_kind = || entries.iter().filter(|(found, ..)| found == kind);
+        let is_host = |joined: Option<T>| joined.is_some_and(|joined| host(file, joined));
         of_kind().next().is_none()
-            || of_kind().any(|(_, joined)| joined.is_some_and(|joined| host(file, joined)))
+            || of_kind().any(|(_, joined, is_in_place)| !is_in_place || is_host(*joined))
     };
     let names: Vec<_> = KINDS.into_iter().filter(is_of_host).map(|(kind, _)| kind).collect();
     Ok(names.join(","))

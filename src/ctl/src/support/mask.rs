@@ -143,7 +143,7 @@ mod tests {
             (r#"password = "a \" b" # why"#, r#"password = "***" # why"#),
             (
                 r#"{"registry-token": "x1", "debug": true}"#,
-                r#"{"registry-token": "***", "debug": true}"#,
+                r#"{"registry-token":"***","debug":true}"#,
             ),
             ("env[DB_PASSWORD]=hunter2 env[PATH]=/bin", "env[DB_PASSWORD]=*** env[PATH]=/bin"),
             ("DB_PASS=a DB_PWD=b PASS=c PWD=/root", "DB_PASS=*** DB_PWD=*** PASS=*** PWD=/root"),

@@ -30,6 +30,7 @@ pub(crate) const VARIABLES: &[&str] = &[
     "devices",
     "engine",
     "env",
+    "hooks",
     "host_namespaces",
     "image",
     "labels",

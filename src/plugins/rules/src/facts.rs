@@ -66,6 +66,7 @@ pub(crate) fn context<'a>(
     add("engine", &|| Some(text(fact("engine")?)));
     add("env", &|| Some(map(environment(&container.env).map(|(name, value)| (name, text(value))))));
     add("host_namespaces", &|| Some(list(elements(fact("host_namespaces")?).map(text))));
+    add("hooks", &|| Some(list(hooks(container).map(|hook| text(&hook.path)))));
     add("image", &|| Some(text(&container.image.name)));
     add("labels", &|| Some(texts(&container.labels)));
     add("mount_sources", &|| {
@@ -96,11 +97,20 @@ pub(crate) fn context<'a>(
     context
 }
 
+/// Returns the hooks of a container.
+fn hooks(container: &Container) -> impl Iterator<Item = &Hook> {
+    let hooks = &container.hooks;
+    let before = hooks.prestart.iter().chain(&hooks.create_runtime).chain(&hooks.create_container);
+    before.chain(&hooks.start_container).chain(&hooks.poststart).chain(&hooks.poststop)
+}
+
 /// What a mount is made of, as `nrid` gives it: an element of the fact `mount_sources`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[allow(missing_docs)]
 pub(crate) struct MountSource {
     pub destination: String,
+    /// As the engine has it.
+    pub source: String,
     /// Path on the host without symbolic links and bind mounts; a device or a server.
     pub real: String,
     pub writable: bool,
@@ -118,6 +128,7 @@ fn mount_source(source: MountSource) -> Fact<'static> {
     let writable: Fact<'static> = Box::new(CelBool::from(source.writable));
     map([
         ("destination", text(source.destination)),
+        ("source", text(source.source)),
         ("real", text(source.real)),
         ("writable", writable),
         ("propagation", text(source.propagation)),
@@ -279,7 +290,7 @@ mod tests {
             let context = super::context(&pod, container, &rules, deadline);
             Expression::parse(condition).unwrap().is_true(&context)
         };
-        let source = r#"[{"destination": "/data", "real": "/etc", "writable": true,
+        let source = r#"[{"destination": "/data", "source": "/link", "real": "/etc", "writable": true,
             "propagation": "rslave", "kind": "bind", "type": "directory", "later": 1}]"#;
         for (name, value, condition) in [
             (
@@ -303,7 +314,7 @@ mod tests {
             ("mount_sources", "[]", "mount_sources.all(m, m.kind == 'device')"),
             (
                 "mount_sources",
-                r#"[{"destination": "/", "real": "h:/", "writable": true, "kind": "device",
+                r#"[{"destination": "/", "source": "h:/", "real": "h:/", "writable": true, "kind": "device",
                      "propagation": "rslave"}]"#,
                 "mount_sources[0].type == ''",
             ),

@@ -15,7 +15,7 @@ pub(crate) const MOUNT: &[&str] = &["destination", "options", "source", "type"];
 pub(crate) const DEVICE: &[&str] = &["major", "minor", "path", "type"];
 pub(crate) const ACCESS: &[&str] = &["access", "major", "minor", "type"];
 pub(crate) const SOURCE: &[&str] =
-    &["destination", "kind", "propagation", "real", "type", "writable"];
+    &["destination", "kind", "propagation", "real", "source", "type", "writable"];
 pub(crate) const NAMED: &[&str] = &["name", "value"];
 
 /// A look-up that fails for some containers.

@@ -40,6 +40,7 @@ const ACCESS: Type =
     Members(&[("type", Text), ("major", Number), ("minor", Number), ("access", Text)]);
 const SOURCE: Type = Members(&[
     ("destination", Text),
+    ("source", Text),
     ("real", Text),
     ("writable", Bool),
     ("propagation", Text),
@@ -49,7 +50,7 @@ const SOURCE: Type = Members(&[
 const NAMED: Type = Members(&[("name", Text), ("value", Text)]);
 
 /// Types of the variables, whose values are in [`crate::facts`].
-const VARIABLES: [(&str, Type); 19] = [
+const VARIABLES: [(&str, Type); 20] = [
     ("annotations", LABELS),
     ("capabilities", TEXTS),
     ("command", TEXTS),
@@ -58,6 +59,7 @@ const VARIABLES: [(&str, Type); 19] = [
     ("devices", List(&DEVICE)),
     ("engine", Text),
     ("env", LABELS),
+    ("hooks", TEXTS),
     ("host_namespaces", TEXTS),
     ("image", Text),
     ("labels", LABELS),
@@ -282,7 +284,10 @@ mod tests {
     };
     use nri_api::{
         opt,
-        proto::{Container, LinuxContainer, LinuxDevice, LinuxResources, Mount, PodSandbox, User},
+        proto::{
+            Container, Hook, Hooks, LinuxContainer, LinuxDevice, LinuxResources, Mount, PodSandbox,
+            User,
+        },
     };
     use std::time::{Duration, Instant};
 
@@ -313,6 +318,11 @@ mod tests {
             labels: [("team".to_owned(), "shop".to_owned())].into(),
             annotations: facts::OPTIONAL.map(fact).into(),
             mounts: vec![Mount::default()],
+            hooks: Some(Hooks {
+                prestart: vec![Hook { path: "/proc/7/exe".to_owned(), ..Default::default() }],
+                ..Default::default()
+            })
+            .into(),
             user: Some(User { additional_gids: vec![7], ..Default::default() }).into(),
             linux: Some(linux).into(),
             ..Default::default()

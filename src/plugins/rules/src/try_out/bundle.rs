@@ -132,8 +132,20 @@ mod tests {
         let source = |destination: &str, real: &str, writable, kind: &str, file_type: &str| {
             let [destination, real, kind, file_type] =
                 [destination, real, kind, file_type].map(str::to_owned);
+            let written = match destination.as_str() {
+                "/a" => path.join("link").display().to_string(),
+                _ => real.clone(),
+            };
             let propagation = String::new();
-            MountSource { destination, real, writable, propagation, kind, file_type }
+            MountSource {
+                destination,
+                source: written,
+                real,
+                writable,
+                propagation,
+                kind,
+                file_type,
+            }
         };
         let root = path.join("rootfs").display().to_string();
         assert_eq!(
@@ -162,7 +174,9 @@ mod tests {
             (found.ends_with(",uts"), unseen.len())
         };
         assert_eq!(of("/proc/self/ns/uts"), (true, 0));
-        assert_eq!(of("/none"), (false, 1));
+        assert_eq!(of("/run/netns/none"), (false, 1));
+        // Where a user could exchange it.
+        assert_eq!(of("/none"), (true, 1));
         assert_eq!(of("/proc/1/ns/none"), (true, 1));
     }
 }
