@@ -42,8 +42,9 @@ section! {
         #[key(Integer, Value("64"), "16")]
         #[serde(alias = "max-unregistered")]
         pub max_unregistered: usize = 64,
-        /// Number of plugins, launched ones included. A quarter is kept for plugins with a policy
-        /// of their own (`[[plugin]]`, other than `*`).
+        /// Number of plugins, launched ones included. The external plugins of one process, or of
+        /// one container, have a quarter of them; a quarter is kept for plugins with a policy of
+        /// their own (`[[plugin]]`, other than `*`).
         #[key(Integer, Value("256"), "32")]
         #[serde(alias = "max-plugins")]
         pub max_plugins: usize = 256,

@@ -79,17 +79,17 @@ impl PluginRegistry {
     ) -> Result<Arc<StatusRecord>, PeerRefusal> {
         // Counting and adding lock the records separately: listeners that accept at the same time
         // may exceed the limit by one connection each.
-        let (mut waiting, mut plugins) = (Vec::new(), 0);
+        let (mut waiting, mut plugins) = (Vec::new(), Vec::new());
         for record in self.lock().values() {
             if record.read(is_waiting) {
                 waiting.push(record.group());
-            } else {
-                plugins += usize::from(record.read(|s| !s.state.has_ended()));
+            } else if record.read(|s| !s.state.has_ended()) {
+                plugins.push(record.group());
             }
         }
         policy.check_unregistered(group, &waiting)?;
-        // Whether the name has a policy is not known yet.
-        policy.check_plugins(plugins, true)?;
+        // Whether the name has a policy, or is that of a session to replace, is not known yet.
+        policy.check_plugins(None, &plugins, true)?;
         let record = self.add(self.next_serial(), None, PluginOrigin::External, pid);
         if let Some(group) = group {
             record.set_group(group);
@@ -111,8 +111,9 @@ impl PluginRegistry {
         // A session of the same name is about to be replaced.
         let counts =
             |s: &PluginStatus| !s.state.has_ended() && !is_waiting(s) && s.id.as_ref() != Some(id);
-        let plugins = records.values().filter(|record| record.read(counts)).count();
-        policy.check_plugins(plugins, has_policy)?;
+        let plugins = records.values().filter(|record| record.read(counts));
+        let plugins: Vec<_> = plugins.map(|record| record.group()).collect();
+        policy.check_plugins(record.group(), &plugins, has_policy)?;
         record.set(|status| status.state = PluginState::Configuring);
         Ok(())
     }

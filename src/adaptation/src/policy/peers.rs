@@ -30,7 +30,8 @@ pub struct PeerPolicy {
     /// namespace.
     pub max_unregistered: usize,
     /// Limit of plugins, launched ones included. A quarter is kept for plugins with a policy of
-    /// their own, and those that the built-in validator requires.
+    /// their own, and those that the built-in validator requires. External plugins of one group,
+    /// as above, have a quarter, too: otherwise one container could take the places of all others.
     pub max_plugins: usize,
 }
 
@@ -73,24 +74,33 @@ impl PeerPolicy {
         Ok(())
     }
 
-    /// Checks whether a further plugin may register, besides this number of plugins. `has_policy`:
-    /// the places that are kept are for its name.
+    /// Checks whether a further plugin of `group` may register, besides those of `plugins`. `None`
+    /// is a launched plugin, or one whose peer was not checked. `has_policy`: the places that are
+    /// kept are for its name.
     pub(crate) fn check_plugins(
         &self,
-        plugins: usize,
+        group: Option<PeerGroup>,
+        plugins: &[Option<PeerGroup>],
         has_policy: bool,
     ) -> Result<(), PeerRefusal> {
-        if plugins >= self.max_plugins {
-            return Err(PeerRefusal::Plugins(plugins));
+        let all = plugins.len();
+        if all >= self.max_plugins {
+            return Err(PeerRefusal::Plugins(all));
         }
-        if !has_policy && plugins >= self.max_plugins - self.max_plugins / SHARE {
-            return Err(PeerRefusal::PluginsWithoutPolicy(plugins));
+        if !has_policy && all >= self.max_plugins - self.max_plugins / SHARE {
+            return Err(PeerRefusal::PluginsWithoutPolicy(all));
+        }
+        let Some(group) = group else { return Ok(()) };
+        let of_group = plugins.iter().filter(|other| **other == Some(group)).count();
+        if of_group >= self.max_plugins.div_ceil(SHARE) {
+            return Err(PeerRefusal::PluginsOfPeer { plugins: of_group, group });
         }
         Ok(())
     }
 }
 
-/// The peers that share a part of the places for connections that have not registered.
+/// The peers that share a part of the places for connections and plugins, and of the time that a
+/// request has for plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerGroup {
     /// A process of root or of our user, in the pid namespace of this process.
@@ -164,6 +174,14 @@ pub enum PeerRefusal {
          with a policy of their own"
     )]
     PluginsWithoutPolicy(usize),
+    /// One group of peers has its share of the places.
+    #[error("refused: {plugins} plugins of {group} are connected, its part of max_plugins")]
+    PluginsOfPeer {
+        /// Number of plugins of the group.
+        plugins: usize,
+        /// The group of peers.
+        group: PeerGroup,
+    },
     /// The limit of plugins is reached.
     #[error("refused: {0} plugins are connected, the limit of max_plugins")]
     Plugins(usize),
@@ -336,10 +354,32 @@ mod tests {
     #[test]
     fn some_places_are_kept_for_plugins_with_a_policy() {
         let policy = PeerPolicy { max_plugins: 8, ..PeerPolicy::default() };
-        assert!(policy.check_plugins(5, false).is_ok());
-        let refused = policy.check_plugins(6, false).unwrap_err();
+        let check = |plugins: usize, has_policy| {
+            policy.check_plugins(Some(HOST), &vec![Some(CONTAINER); plugins], has_policy)
+        };
+        assert!(check(5, false).is_ok());
+        let refused = check(6, false).unwrap_err();
         assert!(matches!(refused, PeerRefusal::PluginsWithoutPolicy(6)), "{refused}");
-        assert!(policy.check_plugins(7, true).is_ok());
-        assert!(matches!(policy.check_plugins(8, true), Err(PeerRefusal::Plugins(8))));
+        assert!(check(7, true).is_ok());
+        assert!(matches!(check(8, true), Err(PeerRefusal::Plugins(8))));
+    }
+
+    /// One process took 192 of 256 places.
+    #[test]
+    fn plugins_of_one_peer_leave_places_for_those_of_others() {
+        let policy = PeerPolicy::default();
+        let mut plugins = vec![None; 2];
+        while policy.check_plugins(Some(CONTAINER), &plugins, false).is_ok() {
+            plugins.push(Some(CONTAINER));
+        }
+        assert_eq!(plugins.len(), 2 + 64);
+        // Nor does a name with a policy give it more: such a name may be one for all indices.
+        let refused = policy.check_plugins(Some(CONTAINER), &plugins, true).unwrap_err();
+        let expected = "refused: 64 plugins of pid namespace 1, such as a container, are \
+                        connected, its part of max_plugins";
+        assert_eq!(refused.to_string(), expected);
+        for other in [Some(HOST), Some(PeerGroup::Namespace(4, 2)), None] {
+            assert!(policy.check_plugins(other, &plugins, false).is_ok());
+        }
     }
 }

@@ -321,6 +321,33 @@ async fn plugins_without_a_policy_leave_places_for_those_with_one() {
     harness.log.wait("manager 97-other Active").await;
 }
 
+/// One process took three quarters of the places, and each creation waited for all of them.
+#[tokio::test]
+async fn one_process_has_a_part_of_the_places_for_plugins() {
+    let dir = SocketDir::new();
+    let harness = dir.serve(PeerPolicy { max_plugins: 8, ..PeerPolicy::default() }).await;
+    let connect = async |name: &str| {
+        let stream = UnixStream::connect(dir.path("nri.sock")).await.unwrap();
+        harness.serve_quiet(name, stream).await
+    };
+    let (first, second, third) =
+        (connect("10-a").await, connect("11-b").await, connect("12-c").await);
+    first.register().await.unwrap();
+    second.register().await.unwrap();
+    let error = third.register().await.unwrap_err().to_string();
+    let refused = format!(
+        "refused: 2 plugins of process {} are connected, its part of max_plugins",
+        std::process::id()
+    );
+    assert!(error.contains(&refused), "{error}");
+    // Another process has places of its own, and a newer session replaces one.
+    let _plugin = dir.connect(&dir.program("plugin"), None);
+    harness.log.wait("manager 99-other Active").await;
+    harness.log.wait("manager 10-a Active").await;
+    let newer = connect("10-a").await;
+    newer.register().await.unwrap();
+}
+
 #[tokio::test]
 async fn the_number_of_plugins_is_limited() {
     let dir = SocketDir::new();
