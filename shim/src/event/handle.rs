@@ -193,7 +193,7 @@ impl Event<'_> {
     /// `why`, if the verb must not proceed without `nrid`.
     fn without_nrid(&self, why: Error) -> Result<(), Error> {
         let Invocation { settings, log, .. } = self.invocation;
-        if self.verb.needs_nrid() && !settings.passes_unreachable {
+        if depends_on_reply(self.verb, &why) && !settings.passes_unreachable {
             return Err(why);
         }
         log.warning(&format!("continuing without NRI: {why}"));
@@ -280,6 +280,14 @@ impl Event<'_> {
     }
 }
 
+/// Whether a verb must not proceed without the reply of `nrid`. An `update` proceeds where no `nrid`
+/// decides about it; one that is alive and does not reply in time has not permitted it, although it
+/// may be about to refuse it.
+fn depends_on_reply(verb: Verb, why: &Error) -> bool {
+    let is_undecided = matches!(why, Error::Client(ClientError::Frame(FrameError::Timeout)));
+    verb.needs_nrid() || (verb == Verb::Update && is_undecided)
+}
+
 /// Reads a `--pid-file`. runc resolves a relative path in the working directory, crun in the
 /// bundle.
 fn read_pid(file: &OsStr, args: &VerbArgs<'_>) -> Option<i32> {
@@ -301,4 +309,23 @@ fn resources_file(content: &[u8]) -> Result<OwnedFd, Error> {
         action: "copy the resources for the real runtime",
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An update passed all plugins after the time limit, required ones included.
+    #[test]
+    fn an_update_does_not_proceed_while_an_nrid_that_is_alive_decides_about_it() {
+        let late = || Error::from(ClientError::from(FrameError::Timeout));
+        let hangs = ClientError::Hangs { socket: "s".into(), limit: std::time::Duration::ZERO };
+        let absent = [Error::from(ClientError::from(FrameError::Closed)), hangs.into()];
+        assert!(depends_on_reply(Verb::Update, &late()));
+        assert!(!depends_on_reply(Verb::Delete, &late()));
+        for why in [late()].iter().chain(&absent) {
+            assert!(depends_on_reply(Verb::Create, why) && depends_on_reply(Verb::Start, why));
+        }
+        assert!(absent.iter().all(|why| !depends_on_reply(Verb::Update, why)));
+    }
 }

@@ -81,7 +81,8 @@ impl Verb {
 
     /// Whether the verb starts `nrid`, and obeys the key `unreachable` if the start fails, or if
     /// `nrid` hangs or does not reply as expected. All other verbs proceed without it; an `update`
-    /// first tries to start `nrid` if a previous one has left records.
+    /// first tries to start `nrid` if a previous one has left records, and obeys the key if an
+    /// `nrid` that is alive does not reply in time.
     pub const fn needs_nrid(self) -> bool {
         self.has_bundle() || matches!(self, Self::Start)
     }

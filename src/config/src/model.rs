@@ -34,7 +34,8 @@ section! {
         #[key(Choice(Mode::CHOICES), Value("\"apply\""), "\"shadow\"")]
         pub mode: Mode = Mode::default(),
         /// What `create`, `run`, `restore` and `start` do when `nrid` cannot be reached or hangs.
-        /// All other verbs proceed in any case.
+        /// All other verbs proceed in any case, but an `update` about which an `nrid` that works
+        /// has not decided in time.
         #[key(Choice(Unreachable::CHOICES), Value("\"fail\""), "\"pass\"")]
         pub unreachable: Unreachable = Unreachable::default(),
         /// What happens when the cgroup of a container does not have the resources that plugins
