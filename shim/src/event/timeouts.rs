@@ -1,25 +1,21 @@
 //! Time limits of the wrapper for replies of `nrid`.
 
 use nri_args::verbs::Verb;
-use nri_files::CallSettings;
+use nri_files::{CallSettings, reply_limit};
 use std::time::Duration;
 
-/// Time limit of the reply before the verb. `nrid` limits each plugin by itself; this limit leaves
-/// time for requests that wait in a queue behind slow plugins. An `nrid` that hangs is detected
-/// after [`silence`].
-const BEGIN: Duration = Duration::from_secs(120);
 /// Time limit of a reply that the verb does not depend on: after a verb, and before a `delete`.
 const FINISH: Duration = Duration::from_secs(30);
 /// Longest time without a sign of life from `nrid`, for a verb that can proceed without it.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Returns the time limit of the reply before the verb: at least the timeouts of twenty plugins,
-/// more than usually wait for each other.
+/// Returns the time limit of the reply before the verb. `nrid` replies within it, however many
+/// plugins there are; one that hangs is detected after [`silence`].
 pub(crate) fn begin(verb: Verb, settings: &CallSettings) -> Duration {
     match verb {
         // nrid completes a deletion even if the wrapper no longer waits.
         Verb::Delete => finish(settings),
-        _ => BEGIN.max(settings.request_timeout.saturating_mul(20)),
+        _ => reply_limit(settings.request_timeout),
     }
 }
 
@@ -54,6 +50,6 @@ mod tests {
         assert_eq!(finish(&slow), Duration::from_secs(5 * 180));
         assert_eq!(silence(Verb::Create, &slow), Duration::from_secs(3));
         let usual = CallSettings { request_timeout: Duration::from_secs(2), ..slow };
-        assert_eq!(begin(Verb::Create, &usual), BEGIN);
+        assert_eq!(begin(Verb::Create, &usual), Duration::from_secs(120));
     }
 }

@@ -41,6 +41,10 @@ pub struct AdaptationConfig {
     /// Time limit of each message of a synchronization, if it is longer than that of a call.
     /// Requests wait for the plugin no longer than for the reply to a call.
     pub synchronization_timeout: Duration,
+    /// Time for which callers wait for the outcome of a request. Plugins that may be absent have
+    /// half of it together, all plugins three quarters, with the time that the request waits for
+    /// earlier ones; the rest is left for the commit. It should be many times `request_timeout`.
+    pub reply_limit: Duration,
     /// Time that a launched plugin has to exit after SIGTERM before it gets SIGKILL.
     pub stop_grace: Duration,
     /// Pause before the first restart of a launched plugin whose policy sets no pause. Each further
@@ -99,6 +103,7 @@ impl Default for AdaptationConfig {
             registration_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(2),
             synchronization_timeout: Duration::from_secs(10),
+            reply_limit: Duration::from_secs(120),
             stop_grace: Duration::from_secs(2),
             restart_backoff: Duration::from_secs(1),
             restart_backoff_limit: Duration::from_secs(60),
@@ -148,7 +153,7 @@ impl AdaptationConfig {
     }
 
     /// Whether a policy requires the plugin, or the built-in validator does.
-    fn is_required(&self, id: &PluginId) -> bool {
+    pub(crate) fn is_required(&self, id: &PluginId) -> bool {
         self.is_required_by_rules(id) || self.policies.iter().any(|p| p.required && p.matches(id))
     }
 

@@ -180,6 +180,9 @@ pub enum NoReply {
     /// The plugin was still being synchronized.
     #[error("it is still being synchronized")]
     Unsynchronized,
+    /// The request has used up the time that it has for all plugins together.
+    #[error("the request has waited for plugins for {0:?} already")]
+    OutOfTime(Duration),
     /// Timeout, closed connection or broken protocol.
     #[error(transparent)]
     Call(#[from] CallError),

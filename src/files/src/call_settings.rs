@@ -56,6 +56,16 @@ struct Runtimes {
     names: BTreeMap<String, NamedRuntime>,
 }
 
+/// Shortest time for which callers wait for `nrid`: that of kubelet for containerd and CRI-O.
+const REPLY_LIMIT: Duration = Duration::from_secs(120);
+
+/// Returns the time for which wrapper and hook wait for the reply that their verb depends on, which
+/// bounds what `nrid` may take for all plugins together. `request_timeout` is the longest time
+/// limit of a request to a plugin: there is time for twenty of them, one after the other.
+pub fn reply_limit(request_timeout: Duration) -> Duration {
+    REPLY_LIMIT.max(request_timeout.saturating_mul(20))
+}
+
 /// Directory of the files, the same for all: a call does not know yet whether the configuration
 /// names another state directory.
 const DIRECTORY: &str = "/run/nri-container-runtime/wrapper";

@@ -16,7 +16,9 @@ mod text;
 pub use audit::{
     AUDIT_LOG, AuditEvent, AuditLine, FieldChange, MASKED, MissedPlugin, PREVIOUS_SUFFIX, mask_hook,
 };
-pub use call_settings::{CallSettings, PublishError, PublishedSettings, published_file};
+pub use call_settings::{
+    CallSettings, PublishError, PublishedSettings, published_file, reply_limit,
+};
 pub use life::{NridLife, UncleanEnd};
 pub use marker::{
     EXEC_DIR, ExecChanges, ExecContainer, ExecLimits, ExecMarker, ExecRights, ExecRlimit, ExecUser,

@@ -72,16 +72,18 @@ impl RuntimeConfig {
             required: true,
             ..PluginPolicy::default()
         };
+        let defaults = AdaptationConfig::default();
         AdaptationConfig {
             plugin_path: self.plugin_dir.clone(),
             plugin_config_path: self.plugin_config_dir.clone(),
             disable_connections: self.socket.is_none(),
             registration_timeout: self.registration_timeout,
             request_timeout: self.request_timeout,
+            reply_limit: defaults.reply_limit.max(self.request_timeout.saturating_mul(20)),
             runtime_name: self.runtime_name.clone(),
             runtime_version: self.runtime_version.clone(),
             policies: self.required_plugins.iter().map(required).collect(),
-            ..AdaptationConfig::default()
+            ..defaults
         }
     }
 }

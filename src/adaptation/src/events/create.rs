@@ -9,6 +9,7 @@ use crate::adaptation::Adaptation;
 use crate::config::AdaptationConfig;
 use crate::error::AdaptError;
 use crate::events::reply_log::log_creation;
+use crate::events::turn::Turn;
 use crate::events::withhold::withhold_creation;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::RequestTickets;
@@ -69,15 +70,20 @@ impl Adaptation {
         };
         context.record_missed(self.core.registry.absent(|id| !is_expected(id)));
         config.assumed.iter().for_each(|id| merge.consulted(id));
+        let mut time = self.core.request_time(event, &id);
         let mut plugins = Vec::with_capacity(entries.len());
         for entry in entries {
-            let (plugin, permit) = entry.turn().await;
+            let (plugin, turn) = self.core.turn(entry, &mut time, context, subject).await?;
             plugins.push(plugin.clone());
-            let Some(permit) = permit else {
-                if !plugin.is_late() {
-                    merge.consulted(&plugin.id);
+            let permit = match turn {
+                Turn::Call(permit) => permit,
+                Turn::Unsubscribed => {
+                    if !plugin.is_late() {
+                        merge.consulted(&plugin.id);
+                    }
+                    continue;
                 }
-                continue;
+                Turn::Skipped => continue,
             };
             let policy = plugin.policy.get();
             let withheld = policy.withholds(subject);
@@ -87,7 +93,8 @@ impl Adaptation {
                 }
                 continue;
             }
-            let reply = plugin.call(permit, &requests.next(&merge)).await;
+            let request = requests.next(&merge);
+            let reply = time.call(&plugin, withheld, permit, &request).await;
             if matches!(reply, Ok(None)) && withheld.is_none() {
                 context.record_skipped(&plugin);
             }
@@ -178,7 +185,7 @@ impl Adaptation {
             .iter()
             .filter(|p| p.mask.contains(Event::VALIDATE_CONTAINER_ADJUSTMENT))
             .cloned()
-            .partition(|p| p.is_late() && !p.is_closed());
+            .partition(|p| !p.is_admitted() && !p.is_closed());
         let withheld = |plugin: &Plugin| plugin.policy.get().withholds(subject);
         let missed = late.iter().filter(|plugin| withheld(plugin).is_none());
         missed.for_each(|plugin| context.record_skipped(plugin));

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
+use crate::events::turn::Turn;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::RequestTickets;
 use crate::order::slot::PluginTicket;
@@ -67,10 +68,12 @@ impl Adaptation {
         let subject = self.core.subject_of(&request, context.origin());
         let tickets = self.core.pipeline.enter(Q::EVENT, subject.as_ref());
         let request = EncodedRequest::new(request);
+        let mut time = self.core.request_time(Q::EVENT, request.subject());
         for ticket in tickets.plugins {
-            if let (plugin, Some(permit)) = ticket.turn().await {
+            let turn = self.core.turn(ticket, &mut time, context, subject.as_ref()).await?;
+            if let (plugin, Turn::Call(permit)) = turn {
                 let withheld = plugin.policy.get().withholds(subject.as_ref());
-                let reply = plugin.call(permit, &request).await;
+                let reply = time.call(&plugin, withheld, permit, &request).await;
                 context.record_reply(&plugin, withheld, reply)?;
             }
         }
@@ -168,7 +171,15 @@ impl Adaptation {
         if to.is_empty() {
             return Delivery(Vec::new());
         }
-        let request = EncodedRequest::new(request);
+        self.deliver_encoded(to, &EncodedRequest::new(request))
+    }
+
+    /// Delivers an event to plugins. The caller need not wait.
+    pub(crate) fn deliver_encoded<Q: EventRequest>(
+        &self,
+        to: Vec<PluginTicket>,
+        request: &EncodedRequest<Q>,
+    ) -> Delivery {
         let notify = |ticket: PluginTicket| {
             let request = request.clone();
             self.core.runtime.spawn(inherited(async move {

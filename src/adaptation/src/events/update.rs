@@ -7,6 +7,7 @@ use tracing::{debug, warn};
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
 use crate::events::reply_log::log_updates;
+use crate::events::turn::Turn;
 use crate::events::withhold::withhold_updates;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::RequestTickets;
@@ -42,8 +43,10 @@ impl Adaptation {
         let resources = request.linux_resources.unwrap_or_default();
         let mut merge = UpdateMerge::new(request.pod.unwrap_or_default(), container, resources);
         let requests = UpdateRequests::new(&merge);
+        let mut time = self.core.request_time(event, &id);
         for ticket in tickets.plugins {
-            let (plugin, Some(permit)) = ticket.turn().await else { continue };
+            let turn = self.core.turn(ticket, &mut time, context, subject.as_ref()).await?;
+            let (plugin, Turn::Call(permit)) = turn else { continue };
             let policy = plugin.policy.get();
             let withheld = policy.withholds(subject.as_ref());
             if let Some(AbsentPlugin { plugin, why }) = plugin.skipped_by_budget(requests.source())
@@ -51,7 +54,8 @@ impl Adaptation {
                 debug!(%plugin, container = id, event = ?event, "plugin skipped: {why}");
                 continue;
             }
-            let reply = plugin.call(permit, &requests.next(&merge)).await;
+            let request = requests.next(&merge);
+            let reply = time.call(&plugin, withheld, permit, &request).await;
             if let Some(mut reply) = context.record_reply(&plugin, withheld, reply)? {
                 plugin.counters.record_requests(reply.update.len(), reply.evict.len());
                 log_updates(&plugin.id, &reply.update, &reply.evict);
@@ -113,9 +117,16 @@ impl Adaptation {
         let mut merge = UpdatesMerge::new();
         let mut failures = Vec::new();
         let request = EncodedRequest::new(request);
+        let mut time = self.core.request_time(event, request.subject());
         for ticket in tickets.plugins {
+            if ticket.is_subscribed() && !time.waits_for(ticket.session()) {
+                // The plugin gets the event, and what it requests in its reply has no effect.
+                self.deliver_encoded(vec![ticket], &request);
+                continue;
+            }
             let (plugin, Some(permit)) = ticket.turn().await else { continue };
-            let merged = match plugin.call(permit, &request).await {
+            let withheld = plugin.policy.get().withholds(None);
+            let merged = match time.call(&plugin, withheld, permit, &request).await {
                 Ok(Some(mut reply)) => {
                     plugin.counters.record_requests(reply.update.len(), 0);
                     log_updates(&plugin.id, &reply.update, &[]);

@@ -183,6 +183,12 @@ impl PluginTicket {
         [&self.plugin].into_iter().chain(&self.successors)
     }
 
+    /// Returns the session that the request reaches if its turn is now.
+    pub(crate) fn session(&self) -> &Arc<Plugin> {
+        let successor = self.successors.iter().rev().find(|plugin| plugin.is_admitted());
+        successor.unwrap_or(&self.plugin)
+    }
+
     /// Whether a session has subscribed to the event.
     pub(crate) fn is_subscribed(&self) -> bool {
         self.ticket.is_some()

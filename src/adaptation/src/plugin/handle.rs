@@ -183,7 +183,7 @@ impl Plugin {
 
     /// Returns the handling of this plugin's failures, from its current policy and from what the
     /// plugin requested.
-    fn failure_handling(&self) -> FailureHandling {
+    pub(crate) fn failure_handling(&self) -> FailureHandling {
         let requested = self.record.read(|status| status.requested_failure_policy);
         self.policy.get().failure_handling(requested)
     }

@@ -102,6 +102,12 @@ impl PluginCounters {
         counters.iter().for_each(|counters| count(&counters.refusals, 1));
     }
 
+    /// Records that a request had no time left for the plugin.
+    pub(crate) fn record_out_of_time(&self, event: Event) {
+        let counters = self.event(event);
+        counters.iter().for_each(|counters| count(&counters.timeouts, 1));
+    }
+
     fn event(&self, event: Event) -> Option<&EventCounters> {
         let counters = usize::try_from(event.value()).ok().and_then(|n| self.events.get(n))?;
         Some(counters.get_or_init(Box::default))

@@ -18,6 +18,7 @@ mod policy;
 mod raw;
 mod replacement;
 mod replacement_rules;
+mod request_time;
 mod rollback;
 mod sessions;
 mod statistics;

@@ -10,6 +10,7 @@ use nri_adaptation::{
     AdaptationConfig, Budget, DefaultValidatorConfig, OnFailure, OutsideScope, Pattern, PeerPolicy,
     Permissions, PluginPolicy, Privileges, Scope,
 };
+use nri_files::reply_limit;
 use nri_locate::{WASM_HOST, find_installed};
 use std::path::PathBuf;
 
@@ -41,6 +42,7 @@ pub fn adaptation_config(settings: &Settings, shared: &SharedLaunch) -> Adaptati
         registration_timeout: config.plugin_registration_timeout,
         request_timeout: config.plugin_request_timeout,
         synchronization_timeout: config.plugin_synchronization_timeout,
+        reply_limit: reply_limit(config.longest_request_timeout()),
         restart_backoff: config.plugin_restart_backoff,
         restart_backoff_limit: config.plugin_restart_backoff_limit,
         peers,

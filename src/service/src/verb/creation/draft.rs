@@ -28,17 +28,12 @@ use nri_api::{Packed, proto};
 use nri_config::PluginPolicy;
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
-use nri_files::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine, reply_limit};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
-
-/// Minimum time that a hook waits for its reply. The hook waits longer if plugins have long
-/// timeouts, see [`hook_timeout`].
-const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A creation in preparation.
 pub struct Draft {
@@ -106,7 +101,7 @@ impl Service {
             program: program.as_path().to_owned(),
             socket: self.settings().state_dir.join(nri_files::CONTROL_SOCKET),
             record: key.hook_name(incarnation),
-            timeout: hook_timeout(&self.settings().config),
+            timeout: reply_limit(self.settings().config.longest_request_timeout()),
         });
         Ok(Draft {
             key: key.clone(),
@@ -140,12 +135,6 @@ fn identity(begin: &Begin, key: &ContainerKey, bundle: &Bundle, config: &OciConf
         runtime_root: begin.root.as_ref().map(|r| r.as_path()),
         environment: &environment(begin),
     })
-}
-
-/// Returns the time that a hook waits for its reply: enough for 20 plugins, one after the other.
-/// The wrapper waits as long for a verb.
-fn hook_timeout(config: &nri_config::Config) -> Duration {
-    HOOK_TIMEOUT.max(config.longest_request_timeout() * 20)
 }
 
 fn environment(begin: &Begin) -> Map {
