@@ -3,6 +3,7 @@
 
 use crate::{
     audit::Audit,
+    bundle::bounded::LargeConfigs,
     cgroup::oom_events::OomMonitor,
     engine::engines::Engines,
     host::path_probe::PathProbe,
@@ -31,6 +32,8 @@ pub struct Service {
     pub resource_manager: Arc<ResourceManager>,
     /// The verbs in progress.
     pub verbs: VerbsInProgress,
+    /// Permits for creations with a large `config.json`.
+    pub large_configs: LargeConfigs,
     /// The audit log.
     pub audit: Audit,
     /// Where metrics are served.
@@ -69,6 +72,7 @@ impl Service {
             registry: resource_manager.registry.clone(),
             resource_manager,
             verbs,
+            large_configs: LargeConfigs::default(),
         }
     }
 

@@ -4,7 +4,6 @@
 use crate::{
     audit::line_of_key,
     bundle::{
-        bounded,
         config_json::{Bundle, digest},
         hook_injection::HookCall,
         own,
@@ -12,7 +11,7 @@ use crate::{
     },
     engine::{names, own_nri::ContainerEngine},
     error::{CallerError, Error},
-    host::{clock::now, process::ProcessIdentity, runtime::LowLevelRuntime},
+    host::{clock::now, file_access::blocking, process::ProcessIdentity, runtime::LowLevelRuntime},
     service::Service,
     state::{derived::DerivedFields, key::ContainerKey, record::Record, status::ContainerStatus},
     verb::{
@@ -34,6 +33,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use tokio::sync::OwnedSemaphorePermit;
 
 /// A creation in preparation.
 pub struct Draft {
@@ -63,6 +63,8 @@ pub struct Draft {
     facts: Vec<(String, String)>,
     /// Time of the creation, which distinguishes successive containers of the same id.
     pub incarnation: i64,
+    /// Permit for a large `config.json`.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Service {
@@ -78,9 +80,13 @@ impl Service {
         (bundle, bundle_path): (Bundle, PathBuf),
     ) -> Result<Draft, Error> {
         let VerbRequest { begin, key, runtime, .. } = request;
-        let (bundle, text) = bounded::read(bundle).await?;
-        let config = OciConfig::parse(&text)
-            .map_err(|source| CallerError::Config { file: bundle.file(), source })?;
+        let (bundle, text, permit) = self.large_configs.read(bundle).await?;
+        let config = match permit {
+            Some(_) => blocking(|| OciConfig::parse(&text)),
+            None => OciConfig::parse(&text),
+        };
+        let config =
+            config.map_err(|source| CallerError::Config { file: bundle.file(), source })?;
         let mut identity = identity(begin, key, &bundle, &config);
         let pod = |id: &str| self.registry.pods.get(id).is_some();
         let pod_is_known = pod(&identity.pod.id);
@@ -117,6 +123,7 @@ impl Service {
             caller,
             facts: Vec::new(),
             incarnation,
+            _permit: permit,
         })
     }
 }
