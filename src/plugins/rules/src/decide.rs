@@ -18,7 +18,7 @@ use crate::{
 };
 use cel::Context;
 use nri_plugin::proto::{Container, LinuxDevice, Mount, PodSandbox};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 /// What the rules do with a container.
 #[derive(Debug, Default, PartialEq)]
@@ -45,7 +45,8 @@ pub(crate) fn decide(
     progress: &Progress,
 ) -> Result<Decision, Refusal> {
     let context = facts::context(pod, container, rules, progress.deadline);
-    let evaluation = Evaluation { container, context: &context, device, progress };
+    let long_text = facts::long_text(pod, container, rules);
+    let evaluation = Evaluation { container, context: &context, device, progress, long_text };
     let mut decision = Decision::default();
     for rule in &rules.rules {
         if rule.observe {
@@ -85,7 +86,8 @@ pub(crate) fn limit(
     let context = facts::context(pod, updated, rules, progress.deadline);
     let device = |_: &str| Err("no update adds a device".to_owned());
     let (container, context, device) = (updated, &context, &device);
-    let evaluation = Evaluation { container, context, device, progress };
+    let long_text = facts::long_text(pod, container, rules);
+    let evaluation = Evaluation { container, context, device, progress, long_text };
     let mut changes = Changes::default();
     for rule in rules.rules.iter().filter(|rule| !rule.observe) {
         let limits = rule.steps.iter().filter(|step| match &step.action {
@@ -113,11 +115,15 @@ struct Evaluation<'a> {
     context: &'a Context<'a, 'a>,
     device: FindDevice<'a>,
     progress: &'a Progress,
+    long_text: Option<EvaluationError>,
 }
 
 impl Evaluation<'_> {
     fn matches(&self, rule: &Rule) -> Result<bool, Refusal> {
         self.progress.enter(&rule.name);
+        if let Some(error) = &self.long_text {
+            return Err(failed(rule, "match", error.clone()));
+        }
         match &rule.condition {
             Some(condition) => {
                 condition.is_true(self.context).map_err(|error| failed(rule, "match", error))
@@ -141,6 +147,9 @@ impl Evaluation<'_> {
                     let mut scope = self.context.new_inner_scope();
                     scope.add_variable_as_val(ENTRY, entry);
                     let what = || format!("strip.{}", group.name());
+                    if self.progress.deadline <= Instant::now() {
+                        return Err(failed(rule, &what(), EvaluationError::TooLong));
+                    }
                     if condition.is_true(&scope).map_err(|e| failed(rule, &what(), e))? {
                         changes.put(rule, Key::Entry(*group, key), New::Removed, container)?;
                     }

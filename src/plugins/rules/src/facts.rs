@@ -1,7 +1,7 @@
 //! What expressions know of a container: the variables and their values.
 
 use crate::{
-    expression::FUNCTIONS,
+    expression::{EvaluationError, FUNCTIONS},
     field::{Group, environment},
     prepared::add_functions,
     rule::RuleSet,
@@ -35,6 +35,34 @@ pub(crate) const OPTIONAL: [&str; 8] = [
     "seccomp",
     "unprotected_paths",
 ];
+
+/// Largest length in bytes of a text that rules read: a macro goes through its parts without a look
+/// at the time. An argument or variable of more than half of it starts no process.
+const MAX_TEXT: usize = 256 << 10;
+
+/// Returns the error if a variable that the rules use has a longer text than rules read.
+pub(crate) fn long_text(
+    pod: &PodSandbox,
+    container: &Container,
+    rules: &RuleSet,
+) -> Option<EvaluationError> {
+    let is_long = |text: &String| text.len() > MAX_TEXT;
+    let has_long = |texts: &HashMap<String, String>| {
+        let own = texts.iter().filter(|(key, _)| !key.starts_with(PREFIX));
+        own.flat_map(|(key, text)| [key, text]).any(is_long)
+    };
+    let variables = [
+        ("annotations", has_long(&container.annotations)),
+        ("command", container.args.iter().any(is_long)),
+        ("env", container.env.iter().any(is_long)),
+        ("labels", has_long(&container.labels)),
+        ("pod", has_long(&pod.labels) || has_long(&pod.annotations)),
+    ];
+    let mut long = variables.into_iter().filter(|(_, is_long)| *is_long).map(|(name, _)| name);
+    let variable = long.find(|name| rules.variables.contains(*name))?;
+    let error = format!("{variable} has a text of more than {MAX_TEXT} bytes");
+    Some(EvaluationError::Failed(error))
+}
 
 /// Returns the functions, and the variables of a container that the rules use. After `deadline`,
 /// evaluations fail.
@@ -328,9 +356,31 @@ mod tests {
             ("mount_sources", r#"[{"real": "/etc"}]"#),
         ] {
             let missing = is(&fact(name, value), &format!("{name}.size() > 5"));
-            let expected = crate::expression::EvaluationError::NoVariable(name.to_owned());
+            let expected = EvaluationError::NoVariable(name.to_owned());
             assert_eq!(missing, Err(expected), "{value}");
         }
+    }
+
+    /// A variable of megabytes kept evaluations busy for minutes.
+    #[test]
+    fn a_text_that_is_too_long_is_found_if_a_rule_reads_it() {
+        let rules = |condition: &str| {
+            let text = format!("rules: [{{name: a, match: {condition:?}, refuse: x}}]");
+            crate::load::load(&text).unwrap()
+        };
+        let container = |length: usize| Container {
+            env: vec!["A=b".into(), "x".repeat(length)],
+            annotations: [(format!("{PREFIX}mount_sources"), "x".repeat(MAX_TEXT + 1))].into(),
+            ..Container::default()
+        };
+        let long = |length: usize, condition: &str| {
+            long_text(&PodSandbox::default(), &container(length), &rules(condition))
+        };
+        let condition = "'A' in env && 'a' in annotations";
+        let error = long(MAX_TEXT + 1, condition).unwrap().to_string();
+        assert_eq!(error, "env has a text of more than 262144 bytes");
+        assert_eq!(long(MAX_TEXT, condition), None);
+        assert_eq!(long(MAX_TEXT + 1, "'a' in labels"), None);
     }
 
     #[test]

@@ -3,6 +3,10 @@
 use crate::expression::{EvaluationError, Expression, ExpressionError, signs, type_name};
 use cel::{Context, Value};
 
+/// Largest number of texts of one expression. Each becomes a change, which is compared with others:
+/// the time for a list that a container names is not to grow without limit.
+const MAX_TEXTS: usize = 1000;
+
 /// A text with expressions in `${…}`. `$${` stands for `${`.
 #[derive(Debug)]
 pub(crate) struct Template {
@@ -90,6 +94,11 @@ impl Template {
         if let [Part::Expression(expression)] = self.parts.as_slice()
             && let Value::List(list) = expression.evaluate(context)?
         {
+            let number = list.len();
+            if number > MAX_TEXTS {
+                let error = format!("the expression is a list of {number}, more than {MAX_TEXTS}");
+                return Err(EvaluationError::Failed(error));
+            }
             return list.iter().map(text_of).collect();
         }
         Ok(vec![self.text(context)?])
@@ -143,6 +152,19 @@ mod tests {
         assert_eq!(list.texts(&context()).unwrap(), ["x=a", "x=b"]);
         assert!(list.text(&context()).is_err());
     }
+
+    /// One of 300,000 devices took hours, and no time limit ended it.
+    #[test]
+    fn a_list_that_a_container_names_is_limited() {
+        let texts = |number: usize| {
+            let names = vec!["a"; number].join(",");
+            Template::parse(&format!("${{'{names}'.split(',')}}")).unwrap().texts(&context())
+        };
+        assert_eq!(texts(MAX_TEXTS).unwrap().len(), MAX_TEXTS);
+        let error = texts(MAX_TEXTS + 1).unwrap_err().to_string();
+        assert_eq!(error, "the expression is a list of 1001, more than 1000");
+    }
+
     #[test]
     fn a_raw_string_or_one_in_three_quotes_has_an_end_of_its_own() {
         for (template, expected) in [
