@@ -12,7 +12,6 @@ use crate::launch::skip_reason::SkipReason;
 use crate::plugin::registrant::ReplacementRefused;
 use crate::policy::peers::PeerRefusal;
 use crate::policy::permissions::PermissionDenied;
-use crate::session::synchronize::TooLarge;
 
 /// Error of a request, or of the start of the adaptation.
 #[derive(Debug, thiserror::Error)]
@@ -283,9 +282,6 @@ pub enum SessionError {
         /// Number of messages.
         parts: usize,
     },
-    /// A pod or container is larger than a message.
-    #[error("cannot be synchronized: {0}")]
-    TooLarge(#[from] TooLarge),
     /// The updates in the reply to `Synchronize` contradict one another.
     #[error("updates in the reply to Synchronize contradict one another: {0}")]
     Updates(#[source] MergeError),

@@ -68,7 +68,6 @@ pub use policy::permissions::{
 pub use policy::plugin_policy::{OnFailure, PluginPolicy, WithheldBy};
 pub use policy::privileges::{InvalidArgument, Privileges};
 pub use policy::scope::{Origin, OutsideScope, Pattern, Scope};
-pub use session::synchronize::TooLarge;
 
 /// Configuration of the built-in validator, part of [`AdaptationConfig`].
 pub use nri_merge::validator::DefaultValidatorConfig;

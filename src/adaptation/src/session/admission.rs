@@ -7,8 +7,8 @@ use nri_merge::UpdatesMerge;
 use nri_wire::{CallError, PLUGIN_SERVICE, RuntimeEnd, max_message};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::SystemTime;
-use tracing::{debug, warn};
+use std::time::{Duration, SystemTime};
+use tracing::{debug, error, warn};
 
 use crate::core::Core;
 use crate::error::SessionError;
@@ -92,6 +92,7 @@ impl Core {
                     self.manager.snapshot().await
                 };
                 let snapshot = shown(&*self.manager, &plugin.policy.get(), snapshot);
+                let snapshot = self.without_large(&plugin, snapshot);
                 if self.is_shutting_down() {
                     return Err(SessionError::ShuttingDown);
                 }
@@ -169,6 +170,24 @@ impl Core {
         }
     }
 
+    /// Leaves out of a snapshot what no message can hold: one such container must not keep the
+    /// plugin away from all others.
+    fn without_large(&self, plugin: &Plugin, mut snapshot: Snapshot) -> Snapshot {
+        let limit =
+            max_message(PLUGIN_SERVICE, "Synchronize", Some(self.time_to_synchronize(plugin)));
+        for large in synchronize::take_large(&mut snapshot, limit) {
+            error!(plugin = %plugin.id, "the plugin is not synchronized with it: {large}");
+            let error = format!("not synchronized with {large}");
+            plugin.record.set(|status| status.last_error = Some(error));
+        }
+        snapshot
+    }
+
+    /// Returns the time limit of each message of a synchronization.
+    fn time_to_synchronize(&self, plugin: &Plugin) -> Duration {
+        self.config().synchronization_timeout.max(plugin.timeout)
+    }
+
     /// Sends the snapshot to the plugin, performs the updates of its reply, and returns the
     /// snapshot. Gives `permit` back when a reply takes longer than one to a request may take.
     async fn synchronize(
@@ -177,11 +196,11 @@ impl Core {
         snapshot: Snapshot,
         permit: &mut Option<QueuePermit>,
     ) -> Result<Snapshot, SessionError> {
-        let timeout = self.config().synchronization_timeout.max(plugin.timeout);
+        let timeout = self.time_to_synchronize(plugin);
         let limit = max_message(PLUGIN_SERVICE, "Synchronize", Some(timeout));
         let total = snapshot.containers.len();
         let mut progress = SynchronizationProgress { start: SystemTime::now(), sent: 0, total };
-        let parts = synchronize::split(snapshot, limit)?;
+        let parts = synchronize::split(snapshot, limit);
         let mut updates = Vec::new();
         for part in &parts {
             progress.sent += part.containers.len();

@@ -7,46 +7,73 @@ use protobuf::Message;
 
 use crate::manager::Snapshot;
 
+/// Size of `more`, which may be set in any request.
+const MORE: usize = 2;
+
 /// A pod or container of the snapshot that is larger than a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {id} takes {size} bytes, more than a message can hold")]
-pub struct TooLarge {
+pub(crate) struct TooLarge {
     /// "pod" or "container".
-    pub what: &'static str,
+    what: &'static str,
     /// Id of the pod or container.
-    pub id: String,
+    id: String,
     /// Size in bytes.
-    pub size: usize,
+    size: usize,
+}
+
+/// Takes out of a snapshot the pods and containers that no request of `limit` bytes can hold, and
+/// the containers of such pods.
+pub(crate) fn take_large(snapshot: &mut Snapshot, limit: usize) -> Vec<TooLarge> {
+    let limit = limit.saturating_sub(MORE);
+    let mut large = Vec::new();
+    let mut fits = |what, id: &str, size: u64| {
+        let size = entry_size(size);
+        if size > limit {
+            large.push(TooLarge { what, id: id.to_owned(), size });
+        }
+        size <= limit
+    };
+    let mut pods = Vec::new();
+    snapshot.pods.retain(|pod| {
+        let fits = fits("pod", &pod.id, pod.compute_size());
+        if !fits {
+            pods.push(pod.id.clone());
+        }
+        fits
+    });
+    snapshot.containers.retain(|container| {
+        !pods.contains(&container.pod_sandbox_id)
+            && fits("container", &container.id, container.compute_size())
+    });
+    large
 }
 
 /// Splits a snapshot into requests of at most `limit` bytes each, pods first. An empty snapshot
-/// takes one request. All requests but the last have `more` set.
-pub(crate) fn split(snapshot: Snapshot, limit: usize) -> Result<Vec<SynchronizeRequest>, TooLarge> {
-    // Two bytes are reserved for `more`, which may be set in any part.
-    let limit = limit.saturating_sub(2);
+/// takes one request. All requests but the last have `more` set. To be called after
+/// [`take_large`].
+pub(crate) fn split(snapshot: Snapshot, limit: usize) -> Vec<SynchronizeRequest> {
+    let limit = limit.saturating_sub(MORE);
     let mut parts = vec![SynchronizeRequest::new()];
     let mut room = limit;
-    let mut add = |what, id: &str, size: u64| {
+    let mut add = |size: u64| {
         let size = entry_size(size);
-        if size > limit {
-            return Err(TooLarge { what, id: id.to_owned(), size });
-        }
         let fits = size <= room;
-        room = if fits { room - size } else { limit - size };
-        Ok(fits)
+        room = if fits { room - size } else { limit.saturating_sub(size) };
+        fits
     };
     for pod in snapshot.pods {
-        let fits = add("pod", &pod.id, pod.compute_size())?;
+        let fits = add(pod.compute_size());
         part_for(&mut parts, fits).pods.push(pod);
     }
     for container in snapshot.containers {
-        let fits = add("container", &container.id, container.compute_size())?;
+        let fits = add(container.compute_size());
         part_for(&mut parts, fits).containers.push(container);
     }
     if let Some((_last, others)) = parts.split_last_mut() {
         others.iter_mut().for_each(|part| part.more = true);
     }
-    Ok(parts)
+    parts
 }
 
 /// Returns the snapshot that was split into these parts.
@@ -100,7 +127,7 @@ mod tests {
     /// lengths of their names; `parts` are the expected numbers of pods and containers.
     fn check(pods: &[usize], containers: &[usize], limit: usize, parts: &[(usize, usize)]) {
         let original = snapshot(pods, containers);
-        let split = split(original.clone(), limit).unwrap();
+        let split = split(original.clone(), limit);
         assert_eq!(
             split.iter().map(|p| (p.pods.len(), p.containers.len())).collect::<Vec<_>>(),
             parts
@@ -140,17 +167,27 @@ mod tests {
     fn many_large_containers_take_several_messages() {
         let limit = 4 << 20;
         let snapshot = snapshot(&[500; 3], &[100_000; 500]);
-        let parts = split(snapshot, limit).unwrap();
+        let parts = split(snapshot, limit);
         assert_eq!(parts.len(), 13); // 41 containers fit a message
         assert!(parts.iter().all(|p| p.compute_size() as usize <= limit));
     }
 
+    /// One such container kept every plugin from connecting.
     #[test]
-    fn a_container_larger_than_a_message_is_an_error() {
-        let error = split(snapshot(&[1], &[1, 5000]), 4096).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "container c1 takes 5010 bytes, more than a message can hold"
-        );
+    fn what_is_larger_than_a_message_is_left_out() {
+        let mut snapshot = snapshot(&[1, 5000], &[1, 5000, 1]);
+        snapshot.containers[2].pod_sandbox_id = "p1".into();
+        let large: Vec<_> =
+            take_large(&mut snapshot, 4096).iter().map(ToString::to_string).collect();
+        let more = "more than a message can hold";
+        let expected = ["pod p1 takes 5010 bytes, ", "container c1 takes 5010 bytes, "]
+            .map(|s| s.to_owned() + more);
+        assert_eq!(large, expected);
+        let left = (snapshot.pods.len(), snapshot.containers.len());
+        assert_eq!((left, &*snapshot.containers[0].id), ((1, 1), "c0"));
+        // Exactly as large as a message.
+        let size = entry_size(snapshot.containers[0].compute_size()) + MORE;
+        assert!(take_large(&mut snapshot, size).is_empty());
+        assert_eq!(take_large(&mut snapshot, size - 1).len(), 2);
     }
 }

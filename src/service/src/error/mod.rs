@@ -72,6 +72,12 @@ pub enum CallerError {
         /// The field.
         source: WrongType,
     },
+    /// No message to plugins can hold the container, whichever plugins are connected now.
+    #[error("the container takes {size} bytes, more than a message to a plugin can hold")]
+    LargeMessage {
+        /// Size in bytes.
+        size: u64,
+    },
     /// The level of the log is unknown.
     #[error(transparent)]
     LogLevel(#[from] UnknownLogLevel),

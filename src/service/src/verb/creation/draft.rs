@@ -23,17 +23,22 @@ use crate::{
     },
 };
 use nri_adaptation::Origin;
-use nri_api::{Packed, proto};
+use nri_api::{MAX_MESSAGE, Packed, proto};
 use nri_config::PluginPolicy;
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_files::{AuditEvent, AuditLine, reply_limit};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
+use protobuf::Message;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 use tokio::sync::OwnedSemaphorePermit;
+
+/// Largest size of a container in a message to plugins, in bytes: that of a message, with room for
+/// what is added, and for the pod. A larger container would not reach plugins that connect later.
+const LARGEST_CONTAINER: u64 = (MAX_MESSAGE - (64 << 10)) as u64;
 
 /// A creation in preparation.
 pub struct Draft {
@@ -257,7 +262,7 @@ impl Draft {
     /// Returns the container as the engine requests it.
     ///
     /// # Errors
-    /// A field of `config.json` has a wrong type.
+    /// A field of `config.json` has a wrong type, or no message can hold the container.
     pub fn container_message(&self) -> Result<proto::Container, CallerError> {
         let info = ContainerInfo {
             id: self.nri_id.clone(),
@@ -274,6 +279,10 @@ impl Draft {
             .map_err(|source| CallerError::ConfigField { file: self.bundle.file(), source })?;
         facts::remove_forged(&mut container.annotations);
         container.annotations.extend(self.facts.iter().cloned());
+        let size = container.compute_size();
+        if size > LARGEST_CONTAINER {
+            return Err(CallerError::LargeMessage { size });
+        }
         Ok(container)
     }
 

@@ -217,6 +217,7 @@ impl Service {
             Error::Caller(
                 CallerError::Config { .. }
                     | CallerError::ConfigField { .. }
+                    | CallerError::LargeMessage { .. }
                     | CallerError::Bundle(BundleError::TooLarge(_))
             )
         );
