@@ -118,6 +118,16 @@ pub enum AdaptError {
         /// Conflict; it names the plugins, the field and the key.
         source: MergeError,
     },
+    /// A plugin has made the container larger than a message to other plugins can hold.
+    #[error("plugin {plugin} makes {container} larger than a message can hold: {size} bytes")]
+    Enlarged {
+        /// Plugin that adjusted the container.
+        plugin: PluginId,
+        /// Id of the container.
+        container: String,
+        /// Size of the container in bytes.
+        size: u64,
+    },
     /// A plugin requested a change that its policy does not permit.
     #[error("{event:?}: {denied}")]
     Denied {
@@ -305,6 +315,7 @@ impl AdaptError {
             | Self::Unavailable { .. }
             | Self::NoVerdict { .. }
             | Self::Merge { .. }
+            | Self::Enlarged { .. }
             | Self::Denied { .. }
             | Self::Rejected { .. } => Fault::Plugin,
             Self::TooLarge { .. } => Fault::Caller,
@@ -323,6 +334,7 @@ impl AdaptError {
             | Self::Unavailable { plugin, .. }
             | Self::NoVerdict { plugin, .. }
             | Self::TooLarge { plugin, .. }
+            | Self::Enlarged { plugin, .. }
             | Self::Start { plugin, .. } => Some(plugin),
             Self::Merge { source, .. } => Some(source.plugin()),
             Self::Denied { denied, .. } => Some(&denied.plugin),

@@ -56,3 +56,7 @@ pub const HOOK_ENVIRONMENT: &str =
 
 /// Size limit of a ttrpc message in bytes, without its 10-byte header, as in the ttrpc libraries.
 pub const MAX_MESSAGE: usize = 4 << 20;
+
+/// Largest size of a container in bytes: that of a message, with room for what is beside it. A
+/// larger one would not reach plugins that connect later.
+pub const MAX_CONTAINER: usize = MAX_MESSAGE - (64 << 10);

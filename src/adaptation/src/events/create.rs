@@ -1,8 +1,9 @@
 //! `CreateContainer`: adjustment by one plugin after the other, validation, commit.
 
-use nri_api::proto::{ContainerAdjustment, CreateContainerRequest, Event, Hooks};
-use nri_api::{HOOK_ENVIRONMENT, PluginId};
+use nri_api::proto::{Container, ContainerAdjustment, CreateContainerRequest, Event, Hooks};
+use nri_api::{HOOK_ENVIRONMENT, MAX_CONTAINER, PluginId};
 use nri_merge::{CreateMerge, CreateOutcome, validator};
+use protobuf::Message;
 use std::sync::Arc;
 
 use crate::adaptation::Adaptation;
@@ -110,7 +111,8 @@ impl Adaptation {
                     let draft = (&merge, context);
                     withhold_creation(&self.core, &plugin, rules, draft, &mut reply)
                 });
-                if reply.adjust.is_some() {
+                let is_adjusted = reply.adjust.is_some();
+                if is_adjusted {
                     requests.adjusted();
                 }
                 let merged = permitted
@@ -121,6 +123,10 @@ impl Adaptation {
                             subject: id.clone(),
                             source,
                         })
+                    })
+                    .and_then(|()| match is_adjusted {
+                        true => check_size(&plugin.id, merge.container()),
+                        false => Ok(()),
                     });
                 merged.or_else(|e| {
                     plugin.counters.record_refusal(&e);
@@ -243,6 +249,17 @@ impl Adaptation {
         }
         Ok(())
     }
+}
+
+/// Checks that the container, as a plugin has adjusted it, fits a message: plugins that connect
+/// later would not know of it otherwise.
+fn check_size(plugin: &PluginId, container: &Container) -> Result<(), AdaptError> {
+    let size = container.compute_size();
+    if size <= MAX_CONTAINER as u64 {
+        return Ok(());
+    }
+    let (plugin, container) = (plugin.clone(), container.id.clone());
+    Err(AdaptError::Enlarged { plugin, container, size })
 }
 
 /// Returns the policies that require a plugin of this container while none of `plugins` matches

@@ -252,6 +252,37 @@ async fn a_request_larger_than_a_message_fails_and_the_plugin_stays_connected() 
     harness.create("c").await.unwrap();
 }
 
+/// Two variables of 3 MiB kept plugins that connected later from all containers.
+#[tokio::test(start_paused = true)]
+async fn plugins_cannot_make_a_container_larger_than_a_message() {
+    /// Adds a large variable of this name.
+    struct Large(&'static str);
+    #[async_trait]
+    impl Script for Large {
+        async fn create(
+            &self,
+            _: &RuntimeClient,
+            _: CreateContainerRequest,
+        ) -> ttrpc::Result<CreateContainerResponse> {
+            let mut reply = CreateContainerResponse::new();
+            reply.adjust.mut_or_insert_default().env.push(KeyValue {
+                key: self.0.into(),
+                value: "x".repeat(3 << 20),
+                ..Default::default()
+            });
+            Ok(reply)
+        }
+    }
+    let harness = Harness::new().await;
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Large("A")).await;
+    harness.create("c").await.unwrap();
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Large("B")).await;
+    let error = harness.create("d").await.unwrap_err();
+    let expected = "plugin 20-b makes d larger than a message can hold: 6291";
+    assert!(error.starts_with(expected), "{error}");
+    assert_eq!(harness.active_plugins(), ["10-a", "20-b"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_succeeds_whatever_plugins_reply() {
     /// Refuses the stop, or updates the container of this id.

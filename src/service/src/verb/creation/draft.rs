@@ -23,7 +23,7 @@ use crate::{
     },
 };
 use nri_adaptation::Origin;
-use nri_api::{MAX_MESSAGE, Packed, proto};
+use nri_api::{MAX_CONTAINER, Packed, proto};
 use nri_config::PluginPolicy;
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
@@ -35,10 +35,6 @@ use std::{
     sync::Arc,
 };
 use tokio::sync::OwnedSemaphorePermit;
-
-/// Largest size of a container in a message to plugins, in bytes: that of a message, with room for
-/// what is added, and for the pod. A larger container would not reach plugins that connect later.
-const LARGEST_CONTAINER: u64 = (MAX_MESSAGE - (64 << 10)) as u64;
 
 /// A creation in preparation.
 pub struct Draft {
@@ -280,7 +276,7 @@ impl Draft {
         facts::remove_forged(&mut container.annotations);
         container.annotations.extend(self.facts.iter().cloned());
         let size = container.compute_size();
-        if size > LARGEST_CONTAINER {
+        if size > MAX_CONTAINER as u64 {
             return Err(CallerError::LargeMessage { size });
         }
         Ok(container)
