@@ -71,7 +71,7 @@ impl Adaptation {
         };
         context.record_missed(self.core.registry.absent(|id| !is_expected(id)));
         config.assumed.iter().for_each(|id| merge.consulted(id));
-        let mut time = self.core.request_time(event, &id);
+        let mut time = self.core.request_time(event, &id, Some(context));
         let mut plugins = Vec::with_capacity(entries.len());
         for entry in entries {
             let (plugin, turn) = self.core.turn(entry, &mut time, context, subject).await?;

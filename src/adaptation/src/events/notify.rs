@@ -68,7 +68,7 @@ impl Adaptation {
         let subject = self.core.subject_of(&request, context.origin());
         let tickets = self.core.pipeline.enter(Q::EVENT, subject.as_ref());
         let request = EncodedRequest::new(request);
-        let mut time = self.core.request_time(Q::EVENT, request.subject());
+        let mut time = self.core.request_time(Q::EVENT, request.subject(), Some(context));
         for ticket in tickets.plugins {
             let turn = self.core.turn(ticket, &mut time, context, subject.as_ref()).await?;
             if let (plugin, Turn::Call(permit)) = turn {

@@ -23,7 +23,7 @@ impl Adaptation {
         let stop = StopContainerRequest { pod, container, ..Default::default() };
         let (pod, container) = (stop.pod.clone(), stop.container.clone());
         let tickets = pipeline.enter_for_reached(Event::STOP_CONTAINER, context);
-        self.stop_with(tickets, stop, commit).await;
+        self.stop_with(tickets, stop, Some(context), commit).await;
         let remove = RemoveContainerRequest { pod, container, ..Default::default() };
         let tickets = pipeline.enter_for_reached(Event::REMOVE_CONTAINER, context);
         self.notify_with(tickets, remove, async || ()).await;

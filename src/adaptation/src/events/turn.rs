@@ -86,13 +86,19 @@ pub(crate) enum Turn {
 }
 
 impl Core {
-    /// Starts the time of a request that has entered the pipeline.
-    pub(crate) fn request_time(&self, event: Event, about: &str) -> RequestTime {
+    /// Returns the time of a request that has entered the pipeline; `None` is the context of one that
+    /// cannot be refused.
+    pub(crate) fn request_time(
+        &self,
+        event: Event,
+        about: &str,
+        context: Option<&RequestContext>,
+    ) -> RequestTime {
         RequestTime {
             event,
             about: about.to_owned(),
             limit: self.config().reply_limit,
-            start: Instant::now(),
+            start: context.map_or_else(Instant::now, RequestContext::start),
             used: Vec::new(),
             has_warned: false,
         }

@@ -43,7 +43,7 @@ impl Adaptation {
         let resources = request.linux_resources.unwrap_or_default();
         let mut merge = UpdateMerge::new(request.pod.unwrap_or_default(), container, resources);
         let requests = UpdateRequests::new(&merge);
-        let mut time = self.core.request_time(event, &id);
+        let mut time = self.core.request_time(event, &id, Some(context));
         for ticket in tickets.plugins {
             let turn = self.core.turn(ticket, &mut time, context, subject.as_ref()).await?;
             let (plugin, Turn::Call(permit)) = turn else { continue };
@@ -103,21 +103,23 @@ impl Adaptation {
     ) -> R {
         let subject = self.core.subject_of(&request, None);
         let tickets = self.core.pipeline.enter(Event::STOP_CONTAINER, subject.as_ref());
-        self.stop_with(tickets, request, commit).await
+        self.stop_with(tickets, request, None, commit).await
     }
 
     /// Delivers a stop to the plugins of `tickets`, then calls `commit` with the merged updates.
+    /// `context`: of the request that the stop undoes, for which the caller still waits.
     pub(crate) async fn stop_with<R>(
         &self,
         tickets: RequestTickets,
         request: StopContainerRequest,
+        context: Option<&RequestContext>,
         commit: impl AsyncFnOnce(StopOutcome) -> R,
     ) -> R {
         let event = Event::STOP_CONTAINER;
         let mut merge = UpdatesMerge::new();
         let mut failures = Vec::new();
         let request = EncodedRequest::new(request);
-        let mut time = self.core.request_time(event, request.subject());
+        let mut time = self.core.request_time(event, request.subject(), context);
         for ticket in tickets.plugins {
             if ticket.is_subscribed() && !time.waits_for(ticket.session()) {
                 // The plugin gets the event, and what it requests in its reply has no effect.

@@ -14,6 +14,8 @@ use crate::policy::scope::Origin;
 use nri_api::PluginId;
 use nri_merge::CreateOutcome;
 use parking_lot::{Mutex, MutexGuard};
+use std::sync::OnceLock;
+use tokio::time::Instant;
 
 /// Context of one request that plugins can refuse. The default ends the request at the first
 /// refusal.
@@ -21,6 +23,8 @@ use parking_lot::{Mutex, MutexGuard};
 pub struct RequestContext {
     consult_all: bool,
     origin: Option<Origin>,
+    /// Since when the caller waits.
+    start: OnceLock<Instant>,
     progress: Mutex<Progress>,
 }
 
@@ -57,6 +61,18 @@ impl RequestContext {
     #[must_use]
     pub fn with_origin(self, origin: Origin) -> Self {
         Self { origin: Some(origin), ..self }
+    }
+
+    /// Sets since when the caller waits, if that is before the request: plugins then have less time
+    /// for it ([`AdaptationConfig::reply_limit`](crate::AdaptationConfig::reply_limit)).
+    #[must_use]
+    pub fn waiting_since(self, start: Instant) -> Self {
+        Self { start: start.into(), ..self }
+    }
+
+    /// Returns since when the caller waits: by default, since this is asked for the first time.
+    pub(crate) fn start(&self) -> Instant {
+        *self.start.get_or_init(Instant::now)
     }
 
     /// Returns the origin of what the request is about, if the caller has set it.

@@ -44,6 +44,8 @@ impl Service {
         let pod = self.registry.pods.get(draft.pod_id()).map(|p| p.sandbox.get());
         let pod = pod.unwrap_or_else(|| draft.pod_message());
         let context = self.request_context().with_origin(draft.origin());
+        // The pod may have started before.
+        let context = context.waiting_since(draft.begun);
         let commit = |plan| self.commit(lock, &draft, plan, &context);
         let created =
             self.plan_creation(&draft, pod.clone(), container.clone(), &context, commit).await;

@@ -34,7 +34,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 /// A creation in preparation.
 pub struct Draft {
@@ -64,6 +64,8 @@ pub struct Draft {
     facts: Vec<(String, String)>,
     /// Time of the creation, which distinguishes successive containers of the same id.
     pub incarnation: i64,
+    /// When the creation was begun, for whose end the wrapper waits.
+    pub begun: Instant,
     /// Permit for a large `config.json`.
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -124,6 +126,7 @@ impl Service {
             caller,
             facts: Vec::new(),
             incarnation,
+            begun: Instant::now(),
             _permit: permit,
         })
     }
