@@ -181,15 +181,20 @@ impl Adaptation {
         request: &EncodedRequest<Q>,
     ) -> Delivery {
         let notify = |ticket: PluginTicket| {
+            let Some(waiting) = ticket.session().undelivered.add(request.size()) else {
+                ticket.session().record_undelivered(Q::EVENT);
+                return None;
+            };
             let request = request.clone();
-            self.core.runtime.spawn(inherited(async move {
+            Some(self.core.runtime.spawn(inherited(async move {
+                let _waiting = waiting;
                 let (plugin, Some(permit)) = ticket.turn().await else { return };
                 if let Err(e) = plugin.call(permit, &request).await {
                     warn!("{e}");
                 }
-            }))
+            })))
         };
-        Delivery(to.into_iter().map(notify).collect())
+        Delivery(to.into_iter().filter_map(notify).collect())
     }
 }
 

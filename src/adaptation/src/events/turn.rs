@@ -86,8 +86,8 @@ pub(crate) enum Turn {
 }
 
 impl Core {
-    /// Returns the time of a request that has entered the pipeline; `None` is the context of one that
-    /// cannot be refused.
+    /// Returns the time of a request that has entered the pipeline; `None` is the context of one
+    /// that cannot be refused.
     pub(crate) fn request_time(
         &self,
         event: Event,
@@ -217,12 +217,7 @@ impl RequestTime {
     /// hundreds.
     fn record_skipped(&mut self, plugin: &Plugin, why: OutOfTime) {
         let Self { event, about, .. } = &*self;
-        plugin.counters.record_out_of_time(*event);
-        plugin.record.set(|status| {
-            if !status.state.has_ended() {
-                status.last_error = Some(format!("{event:?}: {why}"));
-            }
-        });
+        plugin.record_skipped(*event, why);
         let id = &plugin.id;
         if self.has_warned {
             debug!(plugin = %id, ?event, about, "no time left for the plugin: {why}");

@@ -25,6 +25,7 @@ use crate::plugin::statistics::{CallEnd, PluginCounters, is_refusal};
 use crate::plugin::status::{PluginOrigin, StatusRecord};
 use crate::plugin::trace::{RequestTrace, current_trace};
 use crate::plugin::uncancelled::Uncancelled;
+use crate::plugin::undelivered::Undelivered;
 use crate::policy::failure_policy::FailureHandling;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
 use crate::policy::reply_check::ReplyCheck;
@@ -58,6 +59,8 @@ pub(crate) struct Plugin {
     call_lock: tokio::sync::Mutex<()>,
     /// Breaker of the plugin's budget.
     pub(crate) breaker: Mutex<Breaker>,
+    /// Events that wait for the plugin.
+    pub(crate) undelivered: Undelivered,
     /// Events that the plugin supports only as a `StateChange`.
     state_change_only: Mutex<EventMask>,
     /// Reason why the plugin is closed; the first reason is kept.
@@ -98,6 +101,7 @@ impl Plugin {
             queue: OnceLock::new(),
             call_lock: tokio::sync::Mutex::default(),
             breaker: Mutex::default(),
+            undelivered: Undelivered::default(),
             state_change_only: Mutex::default(),
             closed: watch::Sender::new(None),
             admitted: AtomicBool::new(false),

@@ -1,17 +1,36 @@
-//! Limit of a plugin that exceeds its budget: requests skip it, as its status, its counters and the
-//! log say. [`crate::plugin::breaker`] decides.
+//! Requests and events that skip a plugin, as its status, its counters and the log say: because it
+//! exceeds its budget, as [`crate::plugin::breaker`] decides, or because of another limit.
 
 use crate::plugin::breaker::{BreakerChange, Source};
 use crate::plugin::handle::Plugin;
 use crate::plugin::statistics::CallEnd;
 use crate::plugin::status::{AbsentPlugin, PluginLimit};
 use crate::policy::budget::Budget;
+use nri_api::proto::Event;
 use nri_wire::CallError;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 impl Plugin {
+    /// Records that an event is not delivered, since too many wait for the plugin.
+    pub(crate) fn record_undelivered(&self, event: Event) {
+        let why = "too many events wait for the plugin, which does not reply";
+        warn!(plugin = %self.id, ?event, "event not delivered: {why}");
+        self.record_skipped(event, why);
+    }
+
+    /// Records, as a timeout is, that the plugin does not get an event, and why.
+    pub(crate) fn record_skipped(&self, event: Event, why: impl fmt::Display) {
+        self.counters.record_out_of_time(event);
+        self.record.set(|status| {
+            if !status.state.has_ended() {
+                status.last_error = Some(format!("{event:?}: {why}"));
+            }
+        });
+    }
+
     /// Returns the plugin if a request skips it because of its budget, with the reason. Must be
     /// called with the permit of the plugin's queue; a request that is not skipped must be sent.
     pub(crate) fn skipped_by_budget(&self, source: Source) -> Option<AbsentPlugin> {

@@ -17,3 +17,4 @@ pub(crate) mod statistics;
 pub(crate) mod status;
 pub(crate) mod trace;
 mod uncancelled;
+pub(crate) mod undelivered;

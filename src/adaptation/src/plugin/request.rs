@@ -63,6 +63,11 @@ impl<Q: EventRequest> EncodedRequest<Q> {
         self.source
     }
 
+    /// Returns the size of the encoded request in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).sum()
+    }
+
     /// Returns the parts of the encoded request.
     pub(crate) fn parts(&self) -> [&[u8]; 2] {
         [&self.parts[0], &self.parts[1]]
