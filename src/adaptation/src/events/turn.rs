@@ -7,8 +7,8 @@
 //! fails, and says why. Plugins without which it would proceed if they hung are skipped after half
 //! of the time. Of these, the external plugins of one group of peers, such as a container, have an
 //! eighth for their calls, so that they cannot take the time of others; and plugins whose replies
-//! have no effect have a thirty-second. A call that has begun is not cut off: none takes more than
-//! a twentieth.
+//! have no effect have a thirty-second, with the time until their turns. A call that has begun is
+//! not cut off: none takes more than a twentieth.
 
 use nri_api::proto::Event;
 use std::fmt;
@@ -119,13 +119,25 @@ impl Core {
         let plugin = ticket.session().clone();
         let withheld = plugin.policy.get().withholds(subject);
         let is_optional = withheld.is_some() || self.is_optional(&plugin);
-        let why = match time.left(Sharer::of(&plugin, withheld), is_optional) {
+        let sharer = Sharer::of(&plugin, withheld);
+        let why = match time.left(sharer, is_optional) {
             _ if !ticket.is_subscribed() => return Ok((plugin, Turn::Unsubscribed)),
-            Ok(left) => match tokio::time::timeout(left, ticket.turn()).await {
-                Ok((plugin, Some(permit))) => return Ok((plugin, Turn::Call(permit))),
-                Ok((plugin, None)) => return Ok((plugin, Turn::Unsubscribed)),
-                Err(_) => OutOfTime::Request(time.total(is_optional)),
-            },
+            Ok(left) => {
+                let start = Instant::now();
+                let turn = tokio::time::timeout(left, ticket.turn()).await;
+                if withheld.is_some() {
+                    // Earlier requests wait for a reply without effect as well.
+                    time.record(Sharer::Withheld, start.elapsed());
+                }
+                match turn {
+                    Ok((plugin, Some(permit))) => return Ok((plugin, Turn::Call(permit))),
+                    Ok((plugin, None)) => return Ok((plugin, Turn::Unsubscribed)),
+                    Err(_) => {
+                        let request = OutOfTime::Request(time.total(is_optional));
+                        time.left(sharer, is_optional).err().unwrap_or(request)
+                    }
+                }
+            }
             Err(why) => why,
         };
         time.record_skipped(&plugin, why);
@@ -186,7 +198,7 @@ impl RequestTime {
         if is_optional { self.limit / 2 } else { self.limit / 4 * 3 }
     }
 
-    /// Returns the time that is left for a plugin.
+    /// Returns the time that is left until the turn of a plugin.
     fn left(&self, sharer: Option<Sharer>, is_optional: bool) -> Result<Duration, OutOfTime> {
         let total = self.total(is_optional);
         let left = total.saturating_sub(self.start.elapsed());
@@ -199,10 +211,14 @@ impl RequestTime {
             Sharer::Peers(_) => self.limit / 8,
         };
         let used = self.used.iter().find(|(other, _)| *other == sharer);
-        if used.is_some_and(|(_, used)| *used >= share) {
+        let left_of_share = share.saturating_sub(used.map_or(Duration::ZERO, |(_, used)| *used));
+        if left_of_share.is_zero() {
             return Err(OutOfTime::Share(sharer, share));
         }
-        Ok(left)
+        Ok(match sharer {
+            Sharer::Withheld => left.min(left_of_share),
+            Sharer::Peers(_) => left,
+        })
     }
 
     /// Records the time of a call.
@@ -275,9 +291,11 @@ mod tests {
         let why = time.left(Some(POD), true).unwrap_err().to_string();
         let group = "pid namespace 1, such as a container,";
         assert_eq!(why, format!("the plugins of {group} have taken their 15s already"));
-        for other in [Some(OTHER), Some(Sharer::Withheld), None] {
+        for other in [Some(OTHER), None] {
             assert_eq!(time.left(other, true), Ok(seconds(45)));
         }
+        let of_withheld = Duration::from_millis(3750);
+        assert_eq!(time.left(Some(Sharer::Withheld), true), Ok(of_withheld));
         assert_eq!(time.left(Some(POD), false), Ok(seconds(75)), "never skipped");
     }
 

@@ -176,3 +176,25 @@ async fn observed_plugins_delay_a_request_for_a_small_part_of_its_time() {
     assert_eq!(calls(&harness, "slow create_container"), 2);
     assert_eq!(harness.log.of("90-last create_container"), ["c"]);
 }
+
+/// One after the other waited for the whole timeout; the sixtieth gave up.
+#[tokio::test(start_paused = true)]
+async fn requests_do_not_wait_for_each_other_at_an_observed_plugin_that_hangs() {
+    let policy = PluginPolicy {
+        plugin: "a".into(),
+        observe: true,
+        consecutive_timeouts: Some(0),
+        ..PluginPolicy::default()
+    };
+    let reply_limit = Duration::from_secs(40);
+    let config =
+        AdaptationConfig { reply_limit, policies: vec![policy], ..AdaptationConfig::default() };
+    let harness = Harness::with(config).await;
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Hangs).await;
+    let ids: Vec<_> = (0..80).map(|n| n.to_string()).collect();
+    let creations: Vec<_> = ids.iter().map(|id| harness.spawn_create(id)).collect();
+    for creation in creations {
+        creation.await.unwrap().unwrap();
+    }
+    assert_eq!(calls(&harness, "10-a create_container"), 1);
+}
