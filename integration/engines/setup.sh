@@ -2,13 +2,13 @@
 # setup.sh [--suites "bookworm trixie sid"] [--check]
 #   Installs container engines of Debian suites into $NRI_ENGINES (default /var/tmp/nri-engines,
 #   about 0.6 GB a suite) for the tests of engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and
-#   28, Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit, and rootlesskit for
-#   Docker without root. It also makes images, and builds a client of the container runtime
-#   interface with Go (with Go of trixie if the host has none). Needs root and Debian 12 or newer.
-#   It starts nothing and does not change engines of the host: packages are unpacked, and
-#   dynamically linked programs use the C library of their suite. On the host it installs only the
-#   tools for these steps. Each step is done once; call the script again after a failure. Logs are
-#   in $NRI_ENGINES/log.
+#   28, Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit, rootlesskit for Docker
+#   without root, and Compose (not of bookworm, where it is a program in Python). It also makes
+#   images, and builds a client of the container runtime interface with Go (with Go of trixie if the
+#   host has none). Needs root and Debian 12 or newer. It starts nothing and does not change engines
+#   of the host: packages are unpacked, and dynamically linked programs use the C library of their
+#   suite. On the host it installs only the tools for these steps. Each step is done once; call the
+#   script again after a failure. Logs are in $NRI_ENGINES/log.
 #   --check only lists the missing suites, and exits with 1 if there are any.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -26,7 +26,8 @@ if [ -n "$check" ]; then
   missing=()
   for s in "${wanted[@]}"; do
     [ -e "$NRI_ENGINES/done/$s" ] && [ -e "$NRI_ENGINES/done/$s-catatonit" ] &&
-      [ -e "$NRI_ENGINES/done/$s-rootlesskit" ] || missing+=("$s")
+      [ -e "$NRI_ENGINES/done/$s-rootlesskit" ] &&
+      { [ "$s" = bookworm ] || [ -e "$NRI_ENGINES/done/$s-compose" ]; } || missing+=("$s")
   done
   [ ${#missing[@]} = 0 ] || { echo "missing: ${missing[*]}"; exit 1; }
   exit 0
@@ -65,6 +66,12 @@ rootlesskit() {
   for p in rootlesskit rootlesskit-docker-proxy; do place "$1" usr/bin/$p; done
 }
 
+# compose SUITE: unpacks and links Compose, which is a plugin of the client and a program of its own
+compose() {
+  unpack "$1" "$1" docker-compose --
+  place "$1" usr/libexec/docker/cli-plugins/docker-compose
+}
+
 # criu: unpacks criu of sid, which crun loads as a library and runc calls as a program. Those of
 # older suites do not know newer kernels.
 criu() {
@@ -95,6 +102,7 @@ for s in "${wanted[@]}"; do
   step "$s" engines "$s"
   step "$s-catatonit" catatonit "$s"
   step "$s-rootlesskit" rootlesskit "$s"
+  [ "$s" = bookworm ] || step "$s-compose" compose "$s"
   [ "$s" != sid ] || step sid-criu criu
 done
 step cri cri
