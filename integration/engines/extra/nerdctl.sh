@@ -1,5 +1,6 @@
 #!/bin/sh
-# nerdctl.sh: tests nerdctl on a private containerd, with the wrapper as its OCI runtime.
+# nerdctl.sh: tests nerdctl on a private containerd, with the wrapper as its OCI runtime, and tries
+# ways past the recipes of the plugin `rules`.
 # CONTAINERD=DIR is the directory of containerd (default: PATH).
 . "$(dirname "$0")/lib.sh"
 PATH=$ENGINES:$PATH
@@ -110,3 +111,104 @@ check 'the container did not run' equal '' "$(cat "$WORK/ran")"
 check 'the refused container has its final events' has_events 10 \
   'RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox'
 check 'nothing is left in the engine' equal '' "$(n ps -aq)"
+
+# The ways past recipes of the plugin `rules`, as they are written: each on the bare runtime first.
+# rules NAME [SED]: launches the plugin with a recipe, changed by SED
+rules() {
+  plugins ''
+  cp "$PROGRAMS/nri-rules" "$WORK/plugins/50-rules"
+  sed -e "${2:-}" "$top/src/plugins/rules/cookbook/$1.yaml" >"$WORK/conf/50-rules.conf"
+  recipe=$1 stopped=0 ways=0
+}
+# refused OPTION...: checks that a container is refused that the bare runtime creates
+refused() {
+  ways=$((ways + 1))
+  if ! n run --rm --pull never --net none "$@" $image true >"$WORK/output" 2>&1; then
+    limitation "$recipe: $*: not on the bare runtime: $(tail -1 "$WORK/output")"
+    return
+  fi
+  if run --rm "$@" $image true >"$WORK/output" 2>&1; then
+    check "$recipe refuses $*" false
+  else
+    check "$recipe refuses $*" contains "$(cat "$WORK/output")" '50-rules'
+  fi
+  stopped=$((stopped + 1))
+}
+# tried: prints the numbers
+tried() { echo "$recipe: $stopped of $ways ways are stopped, the others do not exist here"; }
+cat >>"$WORK/config.toml" <<'T'
+[containers]
+facts = [
+  "capabilities", "device_access", "host_namespaces", "mount_sources", "seccomp",
+  "unprotected_paths",
+]
+T
+rules privileged
+refused --privileged
+refused --cap-add=SYS_ADMIN
+refused --cap-add=ALL
+refused --pid=host
+refused --ipc=host
+refused --uts=host
+refused --security-opt=seccomp=unconfined
+refused --security-opt=privileged-without-host-devices --privileged
+refused --device=/dev/kmsg
+refused --label=nerdctl/image-name=registry.example.com/node-agent --cap-add=SYS_ADMIN
+refused --annotation=io.kubernetes.cri.image-name=registry.example.com/node-agent \
+  --annotation=io.kubernetes.cri.container-type=container --cap-add=SYS_ADMIN
+tried
+check 'an ordinary container is created' quiet run --rm --cap-drop=ALL $image true
+listed=registry.example.com/node-agent:1
+quiet n tag $image $listed
+check 'a listed name of an image has more rights, as the recipe says' \
+  quiet run --rm --cap-add=SYS_ADMIN $listed true
+
+mkdir -p "$WORK/shared"
+ln -s /etc "$WORK/shared/link"
+# Volumes of nerdctl are in its own directory.
+rules host-mounts "s|/srv/shared|$WORK/shared|
+  s|/run/nri-container-runtime|$WORK/nri|
+  s|/var/lib/docker/volumes/\[^/\]+|$WORK/nerdctl/.+/volumes/.+|
+  s|/var/lib/docker/containers/|$WORK/nerdctl/.*|
+  s|/var/lib/containerd/io|$WORK/root.d/io|
+  s|/run/containerd/io|$WORK/state/io|"
+refused --volume=/etc:/x
+refused --volume=/:/host:ro
+refused --volume="$WORK/shared/link:/x"
+refused --volume="$WORK/shared/../../../etc:/x"
+refused --mount=type=bind,src=/etc,dst=/x,readonly
+refused --mount=type=bind,src=/etc,dst=/x,bind-propagation=rprivate
+refused --volume=/proc:/x
+quiet n create --pull never --net none --name from --volume /etc:/x $image true
+refused --volumes-from=from
+quiet n rm from
+tried
+check 'an allowed directory is mounted' quiet run --rm --volume "$WORK/shared:/x" $image true
+check 'a volume is mounted' quiet run --rm --volume own:/x $image true
+
+# A limit that is exceeded by no option and no update; the recipe only has defaults of these.
+rules defaults 's/^    at_most:/&\n      memory.limit: 64Mi\n      pids.limit: 60\n      cpus: 1/
+  s/nofile: 65536/nofile: 1000/
+  s/hard: 65536/hard: 1000/; s/soft: 4096/soft: 1000/'
+# values: prints limits of memory and processes of the container, and its CPU quota
+values() {
+  id=$(n ps -q --no-trunc --filter name=web)
+  if [ -d /sys/fs/cgroup/memory ]; then
+    echo "$(limit /memory "$id" memory.limit_in_bytes) $(limit /pids "$id" pids.max)" \
+      "$(limit /cpu "$id" cpu.cfs_quota_us)"
+  else
+    echo "$(limit '' "$id" memory.max) $(limit '' "$id" pids.max)" \
+      "$(limit '' "$id" cpu.max | cut -d' ' -f1)"
+  fi
+}
+quiet run -d --name web --memory 8g --pids-limit 4000 --cpus 2 --ulimit nofile=9000 $image sleep 100
+check 'no option exceeds the limits' equal '67108864 60 100000' "$(values)"
+check 'nor that of open files' equal 1000 "$(n exec web sh -c 'ulimit -Hn')"
+for option in '--memory 8g --memory-swap 8g' '--memory-swap -1' '--pids-limit 4000' \
+  '--pids-limit -1' '--cpus 2' '--cpu-quota -1'; do
+  # shellcheck disable=SC2086 # options are words
+  n update $option web >"$WORK/output" 2>&1 ||
+    limitation "update $option: $(tail -1 "$WORK/output")"
+  check "no update exceeds them: $option" equal '67108864 60 100000' "$(values)"
+done
+check 'the container is removed' quiet n rm -f web
