@@ -1,6 +1,18 @@
 //! Ways past the recipes of the plugin `rules` that say what containers may be: options of Docker
 //! and Podman by which whoever may create containers could take the host. Each way is tried on the
 //! bare runtime first: what does not work there shows nothing.
+//!
+//! Here are those of a single `run`; others are in the folder `attacks`. A way that a recipe cannot
+//! stop is tried, too: it has to work, and the recipe has to say so ([`Tried::open`]).
+
+mod certificates;
+mod checkpoint;
+mod compose;
+mod images;
+mod labels;
+mod later;
+mod limits;
+mod volumes;
 
 use super::rules::{run, with_directories, with_edited_recipe, with_recipe};
 use crate::adjusted::*;
@@ -49,6 +61,112 @@ fn check_ways<E: Engine>(engine: &E, name: &str, message: &str, ways: &[Way]) {
     }
     println!("{name}: {stopped} of {} ways are stopped, the others do not exist here", ways.len());
     assert!(stopped * 2 > ways.len(), "{name}: only {stopped} of {} ways were tried", ways.len());
+}
+
+/// The ways past a recipe that were tried, and what became of them.
+struct Tried<'a> {
+    /// Name of the engine and of the recipe.
+    name: &'a str,
+    /// Text of the recipe in one line, comments included.
+    recipe: String,
+    stopped: usize,
+    open: usize,
+    missing: usize,
+}
+
+impl<'a> Tried<'a> {
+    fn new(name: &'a str, recipe: &str) -> Self {
+        let file = script(&format!("../src/plugins/rules/cookbook/{recipe}.yaml"));
+        let text = fs::read_to_string(file).unwrap();
+        let lines = text.lines().map(|line| line.trim_start_matches(['#', ' ', '*']));
+        let recipe = lines.collect::<Vec<_>>().join(" ");
+        Self { name, recipe, stopped: 0, open: 0, missing: 0 }
+    }
+
+    /// Checks that an attempt succeeds with the bare runtime, and fails with this message with the
+    /// wrapper.
+    #[track_caller]
+    fn refused<E: Engine>(
+        &mut self,
+        engine: &E,
+        what: &str,
+        message: &str,
+        mut attempt: impl FnMut(&str) -> Ended,
+    ) {
+        let bare = attempt(engine.runtime().name);
+        if bare.code != Some(0) {
+            return self.missing(what, &said(&bare));
+        }
+        let ended = attempt("nri");
+        let said = said(&ended);
+        assert!(
+            ended.code != Some(0) && said.contains(message),
+            "{what}: exit code {:?}: {said}",
+            ended.code
+        );
+        self.stopped += 1;
+    }
+
+    /// Counts a way after which a limit of the recipe holds.
+    #[track_caller]
+    fn held(&mut self, what: &str, holds: bool, found: &str) {
+        assert!(holds, "{}: {what}: {found}", self.name);
+        self.stopped += 1;
+    }
+
+    /// Counts a way that the recipe does not stop, and checks that it says so in these words.
+    #[track_caller]
+    fn open(&mut self, what: &str, works: bool, words: &str) {
+        assert!(works, "{}: {what} is stopped, but the recipe says {words:?}", self.name);
+        assert!(self.recipe.contains(words), "{}: {what}: it does not say {words:?}", self.name);
+        self.open += 1;
+    }
+
+    /// Counts a way that does not exist on this machine.
+    fn missing(&mut self, what: &str, why: &str) {
+        let why = why.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        limitation(self.name, &format!("{what}: not on the bare runtime: {why}"));
+        self.missing += 1;
+    }
+
+    /// Prints the numbers.
+    fn report(&self) {
+        let Self { name, stopped, open, missing, .. } = self;
+        let all = stopped + open + missing;
+        println!(
+            "{name}: {stopped} of {all} ways are stopped, {open} cannot be, as the recipe says, \
+             {missing} do not exist here"
+        );
+        assert!(stopped + open > 0, "{name}: no way was tried");
+    }
+}
+
+/// What a call has printed.
+fn said(ended: &Ended) -> String {
+    format!("{}\n{}", ended.out(), ended.err())
+}
+
+/// Calls a subcommand of the client that creates a container, with this runtime of the engine.
+fn call_with<E: Engine>(engine: &E, runtime: &str, verb: &str, arguments: &[&str]) -> Ended {
+    let call = match E::NAME {
+        "podman" => ["--runtime", runtime, verb],
+        _ => [verb, "--runtime", runtime],
+    };
+    engine.call_client(&[&call, arguments].concat())
+}
+
+/// Replaces the rules of an engine that runs.
+fn replace_rules(engine: &Host, text: &str) {
+    fs::write(engine.path("conf.d/50-rules.conf"), text).unwrap();
+    engine.ctl(&["reload"]).success();
+}
+
+/// Rules that refuse nothing.
+const HARMLESS: &str = "rules: [{name: harmless, default: {env: {HARMLESS: 'yes'}}}]";
+
+/// The text of a recipe.
+fn recipe(name: &str) -> String {
+    fs::read_to_string(script(&format!("../src/plugins/rules/cookbook/{name}.yaml"))).unwrap()
 }
 
 /// A seccomp profile that allows all, and one that has a default action and allows each call.

@@ -118,7 +118,7 @@ fn limits_apply_where_none_were_requested<E: Engine>() {
 }
 
 /// Whether runtimes can raise hard limits and lower `oom_score_adj`: with CAP_SYS_RESOURCE.
-fn may_raise_limits() -> bool {
+pub(super) fn may_raise_limits() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
     u64::from_str_radix(line.trim(), 16).unwrap() & 1 << 24 != 0
