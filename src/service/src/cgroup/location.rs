@@ -19,6 +19,49 @@ pub fn membership(pid: i32) -> Option<String> {
     Some(proc::text(format!("/proc/{pid}/cgroup"))).filter(|text| !text.is_empty())
 }
 
+/// Returns the path of a container's cgroup below the root of each hierarchy, without `..`; `None`
+/// if its `cgroupsPath` does not say it, or names the root, which is no container's cgroup.
+pub fn configured(path: &str, systemd: bool) -> Option<PathBuf> {
+    normal(&configured_path(path, systemd)?)
+}
+
+/// Returns the paths at which a runtime may make the cgroup of a container. A relative path is
+/// taken from the root (crun), or from the cgroup of the runtime or the one above it (runc);
+/// `membership` is that of the runtime's caller.
+pub fn possible(
+    path: &str,
+    systemd: bool,
+    membership: impl FnOnce() -> Option<String>,
+) -> Vec<PathBuf> {
+    if systemd || path.is_empty() || path.starts_with('/') {
+        return configured(path, systemd).into_iter().collect();
+    }
+    let membership = membership().unwrap_or_default();
+    let own = membership.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(Path::new);
+    // What leads out of its root does not count, as in runc.
+    let path = normal(&Path::new("/").join(path));
+    let path = path.as_deref().and_then(|path| path.strip_prefix("/").ok());
+    let Some(path) = path else { return Vec::new() };
+    let bases = own.flat_map(|own| [Some(own), own.parent()]).flatten();
+    let mut all: Vec<_> = bases.chain([Path::new("/")]).map(|base| base.join(path)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Returns an absolute path without `.` and `..`; `None` if that is the root.
+fn normal(path: &Path) -> Option<PathBuf> {
+    let mut normal = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => normal.push(name),
+            Component::ParentDir => _ = normal.pop(),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    normal.file_name().is_some().then_some(normal)
+}
+
 /// Returns the directories of a container whose first process had this `membership` when it was
 /// created. `path`: the container's `cgroupsPath`; `systemd`: whether its runtime uses the systemd
 /// cgroup driver; `subgroup`: the value of its [`SUBGROUP_ANNOTATION`].
@@ -124,6 +167,32 @@ mod tests {
             let found = super::expected(&membership, path, true, value);
             assert_eq!(found, Some(Path::new(scope).join(expected)), "{value:?}");
         }
+    }
+
+    #[test]
+    fn a_path_is_looked_up_without_detours() {
+        for (path, systemd, expected) in [
+            ("/docker/a", false, Some("/docker/a")),
+            ("/x/../docker//./a/", false, Some("/docker/a")),
+            ("/..", false, None),
+            ("/", false, None),
+            ("", false, None),
+            ("docker/a", false, None),
+            ("-.slice:x:c", true, Some("/x-c.scope")),
+        ] {
+            assert_eq!(configured(path, systemd).as_deref(), expected.map(Path::new), "{path}");
+        }
+        let possible = |path: &str| {
+            let membership = || Some("2:cpu:/a/b\n0::/s\n".to_owned());
+            let all = possible(path, false, membership);
+            all.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(possible("/docker/a"), ["/docker/a"]);
+        assert_eq!(
+            possible("../docker/a"),
+            ["/a/b/docker/a", "/a/docker/a", "/docker/a", "/s/docker/a"]
+        );
+        assert!(possible("").is_empty());
     }
 
     #[test]

@@ -90,6 +90,20 @@ pub enum CallerError {
     /// The id cannot be the name of a file. Runtimes and `nrid` name files after ids.
     #[error("the container id is not a valid file name")]
     InvalidId,
+    /// The limits and CPUs of one container would be those of another one, too.
+    #[error(
+        "cgroup {}: {place} that of container {other}, and limits and CPUs of a container hold for \
+         all below its cgroup: choose another cgroup parent",
+        cgroup.display()
+    )]
+    ForeignCgroup {
+        /// Path of the cgroup below the root of each hierarchy.
+        cgroup: PathBuf,
+        /// Where it is: `it is`, `it is inside` or `it contains`.
+        place: &'static str,
+        /// Id of the other container.
+        other: String,
+    },
     /// The request came without the descriptor of the bundle's directory.
     #[error("the wrapper passed no bundle directory")]
     NoBundle,

@@ -19,12 +19,12 @@
 //! and updates of other containers stay.
 
 use crate::{
-    error::Error,
+    error::{CallerError, Error},
     resources::{enforce::IfNotEffective, update::LOCK_TIMEOUT},
     service::Service,
     state::{
-        locked::LockedContainer, locks::ContainerLock, pods::PodReservation, record::Record,
-        registry::Registry, status::RuntimeProgress, store::StoreError,
+        cgroups::Nested, locked::LockedContainer, locks::ContainerLock, pods::PodReservation,
+        record::Record, registry::Registry, status::RuntimeProgress,
     },
 };
 use nri_adaptation::RequestContext;
@@ -109,12 +109,17 @@ impl Recorded {
     /// Adds the container of a creation, whose lock is held.
     ///
     /// # Errors
-    /// The record cannot be written; then nothing has changed.
+    /// Its cgroup would be inside that of another container, or contain it, or the record cannot be
+    /// written; then nothing has changed.
     pub fn insert(
         registry: &Registry,
         lock: &ContainerLock,
         record: Record,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, Error> {
+        if let Some(Nested { cgroup, place, other }) = registry.nested(&record) {
+            let other = other.key().id.clone();
+            return Err(CallerError::ForeignCgroup { cgroup, place, other }.into());
+        }
         Ok(Self { container: registry.insert_locked(lock, record)?, is_over: false })
     }
 

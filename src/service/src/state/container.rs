@@ -20,6 +20,7 @@ use crate::{
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     ops::Deref,
+    path::PathBuf,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
@@ -45,6 +46,8 @@ pub(super) struct ContainerNames {
     pub(super) nri_id: String,
     pub(super) pod_id: String,
     pub(super) hook_name: String,
+    /// Path of the cgroup, if the OCI config says it.
+    pub(super) cgroup: Option<PathBuf>,
     is_sandbox: bool,
 }
 
@@ -55,6 +58,7 @@ impl ContainerNames {
             nri_id: record.nri_id().to_owned(),
             pod_id: record.pod_id.clone(),
             hook_name: record.key.hook_name(record.incarnation),
+            cgroup: record.configured_cgroup(),
             is_sandbox: record.sandbox,
         }
     }

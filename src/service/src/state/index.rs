@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     hash::Hash,
     ops::Bound,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -21,6 +21,8 @@ pub(super) struct Index {
     by_nri_id: BTreeMap<String, Arc<Container>>,
     by_hook_name: HashMap<String, Arc<Container>>,
     by_pod: Groups<String>,
+    /// In the order of the paths, in which a cgroup comes before those below it.
+    by_cgroup: BTreeMap<PathBuf, Vec<Arc<Container>>>,
     /// Number of containers of each runtime root.
     roots: HashMap<PathBuf, usize>,
 }
@@ -33,6 +35,9 @@ impl Index {
         self.by_nri_id.insert(names.nri_id.clone(), container.clone());
         self.by_hook_name.insert(names.hook_name.clone(), container.clone());
         self.by_pod.entry(names.pod_id.clone()).or_default().push(container.clone());
+        if let Some(cgroup) = &names.cgroup {
+            self.by_cgroup.entry(cgroup.clone()).or_default().push(container.clone());
+        }
         *self.roots.entry(names.key.root.clone()).or_default() += 1;
         self.by_key.insert(names.key.clone(), container);
     }
@@ -52,6 +57,14 @@ impl Index {
             self.by_hook_name.remove(&names.hook_name);
         }
         remove_from_group(&mut self.by_pod, &names.pod_id, &container);
+        if let Some(cgroup) = &names.cgroup
+            && let Some(group) = self.by_cgroup.get_mut(cgroup)
+        {
+            group.retain(|other| !Arc::ptr_eq(other, &container));
+            if group.is_empty() {
+                self.by_cgroup.remove(cgroup);
+            }
+        }
         if let Some(count) = self.roots.get_mut(&key.root) {
             *count -= 1;
             if *count == 0 {
@@ -86,6 +99,16 @@ impl Index {
     /// Returns the containers of a pod, its sandbox included.
     pub(super) fn of_pod(&self, pod: &str) -> &[Arc<Container>] {
         self.by_pod.get(pod).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the containers whose cgroup is the one at this path, above it or below it. Does not
+    /// search the others.
+    pub(super) fn by_cgroup(&self, path: &Path) -> impl Iterator<Item = &Arc<Container>> {
+        let above = path.ancestors().filter_map(move |above| self.by_cgroup.get(above));
+        let after = (Bound::Excluded(path), Bound::Unbounded);
+        let below = self.by_cgroup.range::<Path, _>(after);
+        let below = below.take_while(move |(other, _)| other.starts_with(path));
+        above.chain(below.map(|(_, containers)| containers)).flatten()
     }
 
     /// Returns the runtime roots of all containers.

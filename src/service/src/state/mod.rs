@@ -1,5 +1,6 @@
 //! Records of containers and pods, in memory and on disk, and the locks on them.
 
+pub mod cgroups;
 pub mod claims;
 pub mod container;
 pub mod derived;

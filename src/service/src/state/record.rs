@@ -228,6 +228,23 @@ impl Record {
         Some(location::locate(membership, path, self.runtime.uses_systemd(), subgroup))
     }
 
+    /// Returns the path of the container's cgroup below the root of each hierarchy, if the OCI
+    /// config says it.
+    pub fn configured_cgroup(&self) -> Option<PathBuf> {
+        location::configured(self.container.text(&["linux", "cgroups_path"]), self.uses_systemd())
+    }
+
+    /// Returns the paths where the runtime may make the container's cgroup.
+    pub fn possible_cgroups(&self) -> Vec<PathBuf> {
+        let path = self.container.text(&["linux", "cgroups_path"]);
+        let of_caller = || location::membership(self.caller?.pid);
+        location::possible(path, self.uses_systemd(), of_caller)
+    }
+
+    fn uses_systemd(&self) -> bool {
+        self.runtime.uses_systemd()
+    }
+
     /// Updates the record with the output of the runtime's `state`.
     pub fn observe(&mut self, state: &State) {
         if state.pid > 0 {

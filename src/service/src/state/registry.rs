@@ -43,7 +43,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Registry {
     store: Store,
-    containers: Mutex<Index>,
+    pub(super) containers: Mutex<Index>,
     /// Containers with changes that are not on disk yet.
     unsaved: Mutex<HashSet<ContainerKey>>,
     /// Notified when a record cannot be written.

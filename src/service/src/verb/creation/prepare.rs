@@ -287,7 +287,7 @@ impl Service {
             status,
             origin: draft.origin(),
         });
-        let saved = self.registry.pods.ensure_saved(&id);
+        let saved = self.registry.pods.ensure_saved(&id).map_err(Error::from);
         let saved = saved.and_then(|()| Recorded::insert(&self.registry, lock, record));
         let saved = match saved {
             Ok(recorded) => {
@@ -296,7 +296,7 @@ impl Service {
                 let marked = exec_marker::set(state_dir, &record, ExecChanges::default());
                 recorded.then(self, marked.map_err(|e| HostError::ExecMarker(e).into())).await
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         if saved.is_err() {
             match previous {
