@@ -40,8 +40,8 @@ pub use packed::{Packable, Packed};
 pub use plugin::{InvalidPlugin, PluginId, PluginIndex, PluginName};
 pub use removal::{Marked, removal_key};
 pub use resource_field::{
-    Access, Accessor, RESOURCE_FIELDS, ResourceField, Update, fields_of, fields_of_file,
-    is_resource, resource_field,
+    Access, Accessor, NO_PARTITION, PARTITION, PARTITION_FILES, RESOURCE_FIELDS, ResourceField,
+    Update, fields_of, fields_of_file, is_resource, resource_field, undone_by,
 };
 
 /// Version of upstream NRI with this protocol, sent to plugins in `Configure`.

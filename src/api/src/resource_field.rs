@@ -171,6 +171,23 @@ pub fn fields_of_file(file: &str) -> impl Iterator<Item = (&'static ResourceFiel
     fields.filter_map(move |field| Some((field, field.v2.iter().find_map(|name| key_of(name))?)))
 }
 
+/// The file of cgroup v2 that makes a cgroup a partition, which takes the CPUs of its cpuset from
+/// all others, whatever these have.
+pub const PARTITION: &str = "cpuset.cpus.partition";
+
+/// The content of [`PARTITION`] for a usual cgroup.
+pub const NO_PARTITION: &str = "member";
+
+/// The files of cgroup v2 that say which CPUs a cgroup takes from all others.
+pub const PARTITION_FILES: [&str; 2] = [PARTITION, "cpuset.cpus.exclusive"];
+
+/// Returns the fields that an entry of `unified` undoes, if it is in none of their files: where a
+/// plugin sets CPUs of containers, they cannot take CPUs from one another by themselves.
+pub fn undone_by(file: &str) -> &'static [Field] {
+    const CPUSET: [Field; 2] = [Field::CPUSetCPUs, Field::CPUSetMems];
+    if PARTITION_FILES.contains(&file) { &CPUSET } else { &[] }
+}
+
 /// Whether `owner` belongs to a resource field, and not to another part of the container.
 pub fn is_resource(owner: Field) -> bool {
     RESOURCE_FIELDS.iter().any(|field| field.owner == Some(owner))

@@ -19,7 +19,7 @@ pub struct Applied {
 /// Applies an adjustment. On an error the OCI config is unchanged.
 ///
 /// Fields that the adjustment does not name are unchanged, including the order of keys and the text
-/// of numbers.
+/// of numbers. Entries of `unified` that undo one that it sets are removed.
 pub fn apply(
     config: &mut OciConfig,
     adjust: &ContainerAdjustment,

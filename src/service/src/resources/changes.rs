@@ -4,6 +4,7 @@ use crate::audit::ChangesByPlugin;
 use nri_api::{
     Form, also_set_by,
     proto::{Field, FieldOwners},
+    undone_by,
 };
 use nri_files::FieldChange;
 use nri_spec::ChangedField;
@@ -33,7 +34,10 @@ pub fn add(changes: &mut ChangesByPlugin, plugin: String, change: ChangedField) 
 /// Returns the plugin that owns a changed field or entry.
 pub fn owner_of(owners: &FieldOwners, change: &ChangedField) -> Option<String> {
     let (field, key) = (change.row.owner?, change.key.as_deref());
-    owner(owners, field, key).or_else(|| owner(owners, also_set_by(field)?, key))
+    let undone = || undone_by(key?).iter().find_map(|field| owner(owners, *field, None));
+    owner(owners, field, key)
+        .or_else(|| owner(owners, also_set_by(field)?, key))
+        .or_else(|| undone().filter(|_| field == Field::CgroupsUnified))
 }
 
 /// Returns the owner of a field, or of one of its keys.

@@ -2,9 +2,10 @@
 //! engine set last has no owner.
 
 use nri_api::{
-    FieldKind, RESOURCE_FIELDS, ResourceField, field_kind, full_name,
+    FieldKind, NO_PARTITION, PARTITION, PARTITION_FILES, RESOURCE_FIELDS, ResourceField,
+    entry_name, field_kind, full_name,
     proto::{Field, FieldOwners, LinuxResources},
-    set_by,
+    set_by, undone_by,
 };
 use protobuf::Enum;
 use serde_json::Value;
@@ -88,6 +89,28 @@ pub fn release(owners: &mut FieldOwners, requested: &Value) {
     }
 }
 
+/// Removes what makes a container whose CPUs a plugin has set a partition, unless a plugin wants
+/// it: see [`nri_api::undone_by`]. A container that may be one already becomes a usual one.
+pub fn undo_partition(resources: &mut Value, before: &Value, owners: &FieldOwners) {
+    let entry = |file: &str| entry_name("unified", file);
+    let is_undone = |file: &str| {
+        let is_owned = |field: &Field| has(owners, field.value(), None);
+        undone_by(file).iter().any(is_owned) && owner(owners, &entry(file)).is_none()
+    };
+    let had = before.get("unified").and_then(|unified| unified.get(PARTITION)).is_some();
+    let Some(unified) = resources.get_mut("unified").and_then(Value::as_object_mut) else { return };
+    for file in PARTITION_FILES {
+        if !is_undone(file) || !unified.contains_key(file) {
+            continue;
+        }
+        if file == PARTITION && had {
+            unified.insert(file.to_owned(), NO_PARTITION.into());
+        } else {
+            unified.shift_remove(file);
+        }
+    }
+}
+
 /// Whether a field has an owner for each key (page size, file name) instead of one owner.
 fn is_keyed(field: Field) -> bool {
     field_kind(field) == Some(FieldKind::Compound)
@@ -151,6 +174,7 @@ pub fn put_back(owners: &mut FieldOwners, fields: &FieldOwners, mut before: Fiel
 mod tests {
     use super::*;
     use nri_api::{opt, proto::HugepageLimit};
+    use serde_json::json;
 
     #[test]
     fn a_field_has_the_owner_of_its_file_class_or_key() {
@@ -169,6 +193,32 @@ mod tests {
             ("resources.devices", None),
         ] {
             assert_eq!(owner(&owners, field).as_deref(), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn a_container_whose_cpus_a_plugin_sets_is_no_partition() {
+        let root =
+            json!({"unified": {PARTITION: "root", "cpuset.cpus.exclusive": "1", "a.b": "2"}});
+        let with = |partition: &str| json!({"unified": {PARTITION: partition, "a.b": "2"}});
+        let own = |field: Field| {
+            let mut owners = FieldOwners::default();
+            owners.simple.insert(field.value(), "10-a".to_owned());
+            owners
+        };
+        let mut wanted = own(Field::CPUSetCPUs);
+        let unified = wanted.compound.entry(Field::CgroupsUnified.value()).or_default();
+        unified.owners.insert(PARTITION.to_owned(), "20-b".to_owned());
+        for (before, owners, expected) in [
+            (json!({}), own(Field::CPUSetCPUs), json!({"unified": {"a.b": "2"}})),
+            (json!({}), own(Field::CPUSetMems), json!({"unified": {"a.b": "2"}})),
+            (root.clone(), own(Field::CPUSetCPUs), with("member")),
+            (root.clone(), own(Field::MemLimit), root.clone()),
+            (json!({}), wanted, with("root")),
+        ] {
+            let mut resources = root.clone();
+            undo_partition(&mut resources, &before, &owners);
+            assert_eq!(resources, expected, "{before} {owners:?}");
         }
     }
 

@@ -99,6 +99,7 @@ impl ResourceUpdate {
         let mut owners = before.owners.clone();
         owners::release(&mut owners, by_engine);
         owners::merge(&mut owners, request.owners);
+        owners::undo_partition(&mut effective.resources, &before.effective, &owners);
         let mut derived = before.derived.clone();
         let limits = LimitChange {
             before: MemoryLimits::of_oci(&before.effective),
