@@ -123,7 +123,7 @@ fn line<'a>(content: &'a str, key: &str) -> Option<&'a str> {
 
 /// Parses a list of ranges such as `0-2,5`; `None` if it is malformed or has a number above
 /// [`MAX_NUMBER`].
-fn parse_set(list: &str) -> Option<BTreeSet<u32>> {
+pub(crate) fn parse_set(list: &str) -> Option<BTreeSet<u32>> {
     let mut set = BTreeSet::new();
     for part in list.trim().split(',').map(str::trim).filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -26,6 +26,7 @@ mod hierarchy;
 mod plan;
 mod proc_cgroup;
 mod resctrl;
+mod set_change;
 mod systemd;
 mod write;
 
@@ -38,5 +39,6 @@ pub use hierarchy::{Hierarchy, HierarchyKind};
 pub use plan::Plan;
 pub use proc_cgroup::path_in_hierarchy;
 pub use resctrl::resctrl_writes;
+pub use set_change::SetChange;
 pub use systemd::scope_path;
 pub use write::CgroupWrite;

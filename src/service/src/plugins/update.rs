@@ -11,12 +11,13 @@ use crate::{
         updatable::check_updatable,
         update::{HUNG_INTERVAL, LOCK_TIMEOUT, ResourceRequest, ResourceUpdate, lock_for_update},
     },
-    state::{container::Container, record::Record, status::ContainerStatus},
+    state::{container::Container, record::Record, registry::Registry, status::ContainerStatus},
 };
 use nri_api::proto::ContainerUpdate;
+use nri_cgroup::SetChange;
 use nri_files::{AuditEvent, AuditLine};
 use serde_json::Value;
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 /// An update that failed.
 #[derive(Debug)]
@@ -48,16 +49,43 @@ impl PluginRequests {
         effects: &Effects<'_>,
         creation: Option<&Container>,
     ) -> Vec<UpdateFailure> {
+        let ordered = in_order(&self.resources.registry, effects.updates);
+        let all = ordered.len();
+        let mut failed = self.update_each(ordered, effects, creation).await;
+        if failed.len() < all {
+            // Others may have been in the way: a cgroup cannot give up CPUs that one below it has.
+            let is_refused = |(_, failure): &Failed| {
+                let error = &failure.error;
+                matches!(error, ResourceError::Runtime(RuntimeError::Failed { .. }))
+                    || matches!(error, ResourceError::NotEffective(_))
+            };
+            let (again, others): (Vec<_>, _) = failed.into_iter().partition(is_refused);
+            let again = again.iter().map(|(at, _)| (*at, &effects.updates[*at])).collect();
+            failed = others;
+            failed.extend(self.update_each(again, effects, creation).await);
+        }
+        failed.sort_by_key(|(at, _)| *at);
+        let failed: Vec<_> = failed.into_iter().map(|(_, failure)| failure).collect();
+        self.report_failed(&failed, effects);
+        failed
+    }
+
+    /// Updates containers one after the other, and returns those that failed, with their places.
+    async fn update_each(
+        &self,
+        updates: Vec<(usize, &ContainerUpdate)>,
+        effects: &Effects<'_>,
+        creation: Option<&Container>,
+    ) -> Vec<Failed> {
         let mut failed = Vec::new();
-        for update in effects.updates {
+        for (at, update) in updates {
             if let Err(error) = self.update_one(update, effects, creation).await {
-                failed.push(UpdateFailure { update: update.clone(), error });
+                failed.push((at, UpdateFailure { update: update.clone(), error }));
             }
             // Other tasks must run, too: an update of an unknown container never awaits anything,
             // and a plugin may request thousands.
             tokio::task::yield_now().await;
         }
-        self.report_failed(&failed, effects);
         failed
     }
 
@@ -167,6 +195,38 @@ impl PluginRequests {
     }
 }
 
+/// An update that failed, with its place in the request.
+type Failed = (usize, UpdateFailure);
+
+/// Returns updates in the order in which they are made, with their places: CPUs that are given up
+/// come first, from the innermost cgroup on, and CPUs that are only added last, from the outermost.
+/// So no container gets CPUs that another one still has. Several updates of one container stay in
+/// their order.
+fn in_order<'a>(
+    registry: &Registry,
+    updates: &'a [ContainerUpdate],
+) -> Vec<(usize, &'a ContainerUpdate)> {
+    let mut all: Vec<_> = updates.iter().enumerate().collect();
+    let ids: HashSet<&str> = updates.iter().map(|update| update.container_id.as_str()).collect();
+    if ids.len() == updates.len() {
+        all.sort_by_cached_key(|(_, update)| {
+            let Some(container) = registry.by_nri_id(&update.container_id) else {
+                return (SetChange::Stays, 0);
+            };
+            let record = container.record();
+            let before = record.effective.pointer("/cpu/cpus").and_then(Value::as_str);
+            let after = &update.linux.resources.cpu.cpus;
+            let path = record.configured_cgroup().unwrap_or_default();
+            let depth = i64::try_from(path.components().count()).unwrap_or_default();
+            match SetChange::of(before.unwrap_or_default(), after) {
+                SetChange::Grows => (SetChange::Grows, depth),
+                change => (change, -depth),
+            }
+        });
+    }
+    all
+}
+
 /// Maximum number of updates of one request that have a line each in the audit log, because they
 /// have no effect.
 pub(super) const MAX_AUDITED: usize = 100;
@@ -223,6 +283,53 @@ fn cut_id(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::{record::EXAMPLE, store::Store};
+
+    #[test]
+    fn cpus_are_given_up_before_others_get_them_and_by_children_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        let example = EXAMPLE.replace("\"--systemd-cgroup\"", "");
+        let update = |id: &str, cpus: &str| {
+            let mut update = ContainerUpdate { container_id: id.into(), ..Default::default() };
+            let linux = update.linux.mut_or_insert_default();
+            let cpu = linux.resources.mut_or_insert_default().cpu.mut_or_insert_default();
+            cpu.cpus = cpus.to_owned();
+            update
+        };
+        let mut updates = Vec::new();
+        for (id, cgroup, before, after) in [
+            ("grows-below", "/a/b", "0", "0-1"),
+            ("grows", "/a", "0", "0-1"),
+            ("stays", "/a", "0", ""),
+            ("shrinks", "/c", "0-3", "0"),
+            ("moves", "/d", "0-1", "1-2"),
+            ("shrinks-below", "/c/d", "0-3", "0"),
+        ] {
+            let mut record: Record = serde_json::from_str(&example).unwrap();
+            record.key.id = id.to_owned();
+            record.effective = serde_json::json!({"cpu": {"cpus": before}}).into();
+            record.container.change(|container| {
+                container.id = id.to_owned();
+                container.linux.mut_or_insert_default().cgroups_path = cgroup.to_owned();
+            });
+            registry.insert(record).unwrap();
+            updates.push(update(id, after));
+        }
+        let order = |updates: &[ContainerUpdate]| {
+            let ordered = in_order(&registry, updates).into_iter();
+            ordered.map(|(_, update)| update.container_id.clone()).collect::<Vec<_>>()
+        };
+        let expected = ["shrinks-below", "shrinks", "moves", "stays", "grows", "grows-below"];
+        assert_eq!(order(&updates), expected);
+        // The last one counts.
+        let twice = [update("grows", "0-1"), update("grows", "0")];
+        assert_eq!(
+            in_order(&registry, &twice).iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+            [0, 1]
+        );
+        assert_eq!(order(&[update("none", "0"), update("shrinks", "0")]), ["shrinks", "none"]);
+    }
 
     #[test]
     fn failed_updates_are_described_in_one_line() {

@@ -7,6 +7,7 @@ pub mod known_host;
 pub mod manager;
 pub mod owners;
 mod replaced;
+mod runtime_update;
 pub mod updatable;
 pub mod update;
 pub mod versions;

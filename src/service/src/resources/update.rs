@@ -19,6 +19,7 @@ use crate::{
         enforce::{files_without_value, restore_files, write_fields, writes_of},
         manager::ResourceManager,
         owners,
+        runtime_update::update_by_runtime,
         updatable::{runtime_part, with_request},
     },
     state::{
@@ -179,10 +180,7 @@ impl ResourceUpdate {
         lock: &UpdateLock,
         manager: &ResourceManager,
     ) -> Result<(), ResourceError> {
-        let after = runtime_part(&self.pending.effective.resources);
-        if runtime_part(&self.before.effective) != after {
-            self.before.runtime.update(&self.before.key.id, &after).await?;
-        }
+        update_by_runtime(&self.before, &self.pending.effective.resources).await?;
         self.make_effective(lock, manager)
     }
 
