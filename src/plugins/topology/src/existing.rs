@@ -20,8 +20,8 @@ pub struct Assigned {
     pub cpuset: Option<CpuSet>,
     /// Why that was not what it wanted.
     pub reason: Option<String>,
-    /// Whether a plugin is known to have set the annotations. Otherwise whoever created the
-    /// container may have.
+    /// Whether the plugin itself is known to have set the annotations. Otherwise whoever created
+    /// the container, or another plugin, may have.
     pub is_proven: bool,
 }
 

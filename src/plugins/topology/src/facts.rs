@@ -35,6 +35,11 @@ const ENGINE: &str = "facts.nri-container-runtime/engine";
 /// Period of CPU quotas if none is set, in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
 
+/// Whether a runtime with this name is `nrid`.
+pub fn is_nrid(runtime: &str) -> bool {
+    runtime == NRID
+}
+
 /// Describes a container with these resources, in a runtime with this name.
 pub fn subject(
     runtime: &str,
@@ -78,17 +83,21 @@ pub fn assignment(resources: &LinuxResources) -> Assignment {
     Assignment { cpus: read(&resources.cpu.cpus), nodes: read(&resources.cpu.mems) }
 }
 
-/// Returns what the plugin has assigned to a container at its creation. Whoever creates a container
-/// while the plugin is not connected can write the same annotations. `nrid` knows which ones
-/// plugins have set, and others do not count there; another runtime does not know it, nor does an
-/// earlier `nrid`.
-pub fn assigned(runtime: &str, container: &Container) -> Option<Assigned> {
+/// Returns what the plugin, which has this name, has assigned to a container at its creation.
+/// Whoever creates a container while the plugin is not connected can write the same annotations,
+/// and so can other plugins at any time, which may have no right to set CPUs. `nrid` knows which
+/// plugin has set which ones, and others do not count there; another runtime does not know it, nor
+/// does an earlier `nrid`.
+pub fn assigned(runtime: &str, name: &str, container: &Container) -> Option<Assigned> {
     let annotations = &container.annotations;
     let set_by_plugins = annotations.get(SET_BY_PLUGINS).filter(|_| runtime == NRID);
     let set_by_plugins = set_by_plugins
         .map(|keys| serde_json::from_str::<BTreeMap<String, String>>(keys).unwrap_or_default());
-    // Whichever plugin it was: all are the administrator's.
-    let is_set = |key: &str| set_by_plugins.as_ref().is_none_or(|keys| keys.contains_key(key));
+    // The plugin may have had another index.
+    let is_own = |plugin: &String| plugin.split_once('-').is_some_and(|(_, of)| of == name);
+    let is_set = |key: &str| {
+        set_by_plugins.as_ref().is_none_or(|plugins| plugins.get(key).is_some_and(is_own))
+    };
     let get = |key: &str| annotations.get(key).filter(|_| is_set(key));
     let kind = match get(KIND_KEY)?.as_str() {
         "exclusive" => Kind::Exclusive,

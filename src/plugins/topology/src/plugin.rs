@@ -168,7 +168,7 @@ impl Plugin for Topology {
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
     ) -> Reply<Vec<Update>> {
-        let runtime = name_of_runtime(session);
+        let (runtime, name) = (name_of_runtime(session), session.plugin().name.as_str());
         let pods: HashMap<&str, &PodSandbox> =
             pods.iter().map(|pod| (pod.id.as_str(), pod)).collect();
         self.with(|State { allocator, known }| {
@@ -179,7 +179,7 @@ impl Plugin for Topology {
                 let pod = pods.get(container.pod_sandbox_id.as_str()).copied().unwrap_or(&no_pod);
                 let resources = &container.linux.resources;
                 let subject = facts::subject(runtime, pod, container, resources);
-                let assigned = facts::assigned(runtime, container);
+                let assigned = facts::assigned(runtime, name, container);
                 let has = facts::assignment(resources);
                 let created_at = container.created_at;
                 let container_known = Known { subject, assigned, created_at };

@@ -45,10 +45,18 @@ fn assigned(pod: &PodSandbox, name: &str, kind: &str, class: &str, cpus: &str) -
     container
 }
 
-/// Adds what `nrid` says: the annotations that plugins have set.
-fn set_by_plugins(mut container: Container, keys: &[&str]) -> Container {
-    let keys: Vec<String> =
-        keys.iter().map(|key| format!("\"nri-topology/{key}\":\"10-topology\"")).collect();
+/// Adds what `nrid` says: the annotations that the plugin has set, with another index.
+fn set_by_plugins(container: Container, keys: &[&str]) -> Container {
+    let keys: Vec<_> = keys.iter().map(|key| (*key, "10-test")).collect();
+    set_by(container, &keys)
+}
+
+/// Adds what `nrid` says: which plugin has set which annotations.
+fn set_by(mut container: Container, plugins: &[(&str, &str)]) -> Container {
+    let keys: Vec<String> = plugins
+        .iter()
+        .map(|(key, plugin)| format!("\"nri-topology/{key}\":\"{plugin}\""))
+        .collect();
     let key = "facts.nri-container-runtime/set-by-plugins".to_owned();
     container.annotations.insert(key, format!("{{{}}}", keys.join(",")));
     container
@@ -98,6 +106,23 @@ fn an_assignment_that_the_plugin_has_written_is_kept() {
         // And so it is with another policy, which gives them to no container.
         runtime.reconfigure("socket = ''\n[class.gold]\ncpus = 'exclusive'").unwrap();
         assert!(runtime.take_requests().is_empty(), "{name}");
+    }
+}
+
+/// A plugin that may only set annotations must not give CPUs by those of this one.
+#[test]
+fn an_assignment_that_another_plugin_has_written_does_not_count() {
+    let (_devices, runtime) = start(NRID, POLICY);
+    let pod = pod("shop");
+    for plugins in [
+        [("assigned", "20-rules"), ("assigned-class", "20-rules")],
+        [("assigned", "10-test"), ("assigned-class", "20-rules")],
+        [("assigned", "20-rules"), ("assigned-class", "10-test")],
+        [("assigned", "10-other-test"), ("assigned-class", "10-test")],
+    ] {
+        let miner = set_by(assigned(&pod, "miner", "exclusive", "gold", "0-1"), &plugins);
+        let updates = synchronized(&runtime, &pod, std::slice::from_ref(&miner));
+        assert_eq!(updates, [(miner.id.clone(), "0-3".to_owned())], "{plugins:?}");
     }
 }
 
