@@ -2,9 +2,10 @@
 //! is all that happens here; the same events in the same order give the same state.
 //!
 //! Invariants, which `tests/histories` checks after each event: no CPU is exclusive to two
-//! containers; no reserved or isolated CPU is given to a container, but one that the engine has set
-//! may be such a CPU; the shared pool has at least `shared_min` CPUs; containers have the memory
-//! nodes of their CPUs; and a state that is built anew from what containers have is the same.
+//! containers, or given to one while another may still use it exclusively; no reserved or isolated
+//! CPU is given to a container, but one that the engine has set may be such a CPU; the shared pool
+//! has at least `shared_min` CPUs; containers have the memory nodes of their CPUs; and a state that
+//! is built anew from what containers have is the same.
 
 use crate::{
     existing::Existing,
@@ -78,8 +79,13 @@ impl Allocator {
 
     /// Returns the CPUs of the shared pool.
     pub fn pool(&self) -> CpuSet {
-        let owned = self.containers.values().map(|placed| &placed.owned);
-        owned.fold(self.available(), |pool, owned| pool.minus(owned))
+        self.available().minus(&self.occupied())
+    }
+
+    /// Returns the CPUs that are exclusive to containers, or that these may still use.
+    pub(crate) fn occupied(&self) -> CpuSet {
+        let all = self.containers.values();
+        all.fold(CpuSet::new(), |all, placed| all.or(&placed.owned).or(&placed.kept))
     }
 
     /// Returns the CPUs that containers can have.
@@ -128,6 +134,7 @@ impl Allocator {
             let existing = Existing::new(&self.policy, subject, None, before.assignment());
             next.place_existing(&existing).unwrap_or_else(|| before.clone())
         };
+        placed.kept = before.occupied().minus(&placed.owned);
         (placed.nodes, placed.home) = match placed.kind {
             Kind::Pinned => (before.nodes, before.home),
             Kind::Exclusive | Kind::Shared if keeps_nodes => (before.nodes, before.home),
@@ -135,6 +142,18 @@ impl Allocator {
         };
         next.containers.insert(id.to_owned(), placed);
         Ok(self.become_settled(next))
+    }
+
+    /// Gives others the CPUs that a container has given up, unless it still has them.
+    pub fn confirm(&mut self, id: &str, has: &CpuSet) -> Changes {
+        let mut next = self.clone();
+        let Some(placed) = next.containers.get_mut(id) else { return Changes::new() };
+        let kept = placed.kept.and(has);
+        if placed.kept == kept {
+            return Changes::new();
+        }
+        placed.kept = kept;
+        self.become_settled(next)
     }
 
     /// Removes a container that has stopped.
@@ -214,8 +233,7 @@ impl Allocator {
     /// Returns which CPUs that an engine has set a container can keep: all, unless some are
     /// exclusive or offline. Then the others, if it may lose some.
     fn pin(&self, cpus: &CpuSet, may_lose: bool) -> Option<CpuSet> {
-        let owned = self.containers.values().map(|placed| &placed.owned);
-        let usable = owned.fold(cpus.and(&self.machine.cpus), |usable, owned| usable.minus(owned));
+        let usable = cpus.and(&self.machine.cpus).minus(&self.occupied());
         let is_kept = usable == *cpus || may_lose && !usable.is_empty();
         is_kept.then_some(usable)
     }

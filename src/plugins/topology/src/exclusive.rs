@@ -72,13 +72,26 @@ impl Allocator {
         before: &Placed,
         request: Request,
     ) -> Result<Placed, Refusal> {
+        // It gives CPUs up only after it has got others.
+        let both = |choice: &Choice| choice.owned.or(&before.occupied());
         let is_allowed = |choice: &Choice| {
-            let (has, gets) = (before.owned.len(), choice.owned.len());
+            let (has, gets) = (before.occupied().len(), both(choice).len());
             let is_within = gets <= has || self.over_quota(&request.account, gets).is_none();
-            is_within && self.leaves_enough(&choice.owned)
+            is_within && self.leaves_enough(&both(choice))
+        };
+        let moved = || {
+            let choice = self.choose_exclusive(&request)?;
+            if self.leaves_enough(&both(&choice)) {
+                return Ok(choice);
+            }
+            let (count, has) = (choice.owned.len(), before.owned.len());
+            Err(format!(
+                "{count} exclusive CPUs are wanted, and they are not free before it has given up \
+                 the {has} that it has (shared_min)"
+            ))
         };
         let kept = self.keep(before, &request).filter(is_allowed);
-        let choice = kept.map_or_else(|| self.choose_exclusive(&request), Ok);
+        let choice = kept.map_or_else(moved, Ok);
         match choice {
             Ok(choice) => Ok(Placed {
                 cpus: choice.cpus,

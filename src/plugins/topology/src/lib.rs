@@ -7,6 +7,7 @@
 pub mod account;
 pub mod allocator;
 pub mod classes;
+mod confirm;
 mod exclusive;
 pub mod existing;
 pub mod facts;

@@ -31,6 +31,9 @@ pub struct Placed {
     pub cpus: CpuSet,
     /// CPUs that no other container may use.
     pub owned: CpuSet,
+    /// CPUs that were owned, and are given up by an update that is not known to have been made: the
+    /// container may still run there. No other container gets them, and they count for quotas.
+    pub kept: CpuSet,
     /// Memory nodes; empty if they are left as they are.
     pub nodes: NodeSet,
     /// Why it has not what it wants.
@@ -62,6 +65,7 @@ impl Placed {
             kind,
             cpus: CpuSet::new(),
             owned: CpuSet::new(),
+            kept: CpuSet::new(),
             nodes: NodeSet::new(),
             reason: None,
             is_seen: true,
@@ -73,6 +77,11 @@ impl Placed {
     /// Returns what the container should have.
     pub fn assignment(&self) -> Assignment {
         Assignment { cpus: self.cpus.clone(), nodes: self.nodes.clone() }
+    }
+
+    /// Returns the CPUs that no other container may get.
+    pub fn occupied(&self) -> CpuSet {
+        self.owned.or(&self.kept)
     }
 
     /// Whether the container shares CPUs, but wants exclusive ones.

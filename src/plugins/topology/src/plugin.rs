@@ -4,10 +4,11 @@ use crate::{
     account,
     allocator::Allocator,
     classes::{self, Cgroups},
+    confirm::{self, Shared, State, Unconfirmed, set, updates},
     existing::{Assigned, Known},
     facts::{self, ASSIGNED_CLASS_KEY, ASSIGNED_CPUSET_KEY, KIND_KEY, REASON_KEY},
     hardware::{snapshot::Snapshot, sysfs},
-    placed::{Assignment, Changes, Kind, Placed},
+    placed::{Changes, Kind, Placed},
     policy::Policy,
     request::request,
     socket::StatusSocket,
@@ -27,19 +28,18 @@ use std::{
 /// Where the host shows that it has cgroup v2 only.
 const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 
+/// The file of cgroup v2 by which a container takes the CPUs of its cpuset from all others.
+const PARTITION: &str = "cpuset.cpus.partition";
+
+/// Its content in containers that do not.
+const NO_PARTITION: &str = "member";
+
 /// The plugin.
 pub struct Topology {
     devices: PathBuf,
     cgroups: Cgroups,
-    state: Arc<Mutex<Option<State>>>,
+    state: Shared,
     socket: Mutex<Option<StatusSocket>>,
-}
-
-/// What the plugin knows.
-struct State {
-    allocator: Allocator,
-    /// The containers of the allocator, for another policy.
-    known: BTreeMap<String, Known>,
 }
 
 /// Event before the plugin is configured.
@@ -88,11 +88,18 @@ impl Topology {
     async fn request(&self, session: &Session, mut changes: Changes) {
         while !changes.is_empty() {
             let updates = updates(changes.clone(), None);
-            if let Err(error) = session.update_containers(updates, Vec::new()).await {
-                // The next synchronization sends them.
-                return tracing::warn!("containers keep the CPUs of the previous policy: {error}");
+            let failed = match session.update_containers(updates, Vec::new()).await {
+                Ok(failed) => failed,
+                Err(error) => {
+                    // The next synchronization sends them.
+                    let message = "containers keep the CPUs of the previous policy";
+                    return tracing::warn!("{message}: {error}");
+                }
+            };
+            let mut state = self.state();
+            if let Some(state) = state.as_mut() {
+                state.unconfirmed.add_failed(failed.into_iter().map(|update| update.container_id));
             }
-            let state = self.state();
             let now = |id: &String| {
                 let containers = state.as_ref()?.allocator.containers();
                 containers.get(id).map(Placed::assignment)
@@ -119,7 +126,9 @@ impl Topology {
         let state = self.state.clone();
         let status = move || {
             let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.as_ref().map(|state| Status::of(&state.allocator))
+            state.as_ref().map(|State { allocator, unconfirmed, .. }| {
+                Status::of(allocator).with_failed(|id| unconfirmed.has_failed(id))
+            })
         };
         match StatusSocket::open(path, status) {
             Ok(opened) => *socket = Some(opened),
@@ -133,7 +142,8 @@ impl Plugin for Topology {
     async fn configure(&self, _: &Session, text: &str) -> Reply<()> {
         let allocator = self.allocator(text)?;
         let path = allocator.policy().socket.clone();
-        *self.state() = Some(State { allocator, known: BTreeMap::new() });
+        let unconfirmed = Unconfirmed::default();
+        *self.state() = Some(State { allocator, unconfirmed, known: BTreeMap::new() });
         self.serve_status(&path);
         Ok(())
     }
@@ -154,11 +164,13 @@ impl Plugin for Topology {
                 (id.clone(), known.existing(allocator.policy(), has))
             });
             let changes = allocator.synchronize(&existing.collect());
-            *state = Some(State { allocator, known });
+            let unconfirmed = state.take().map(|state| state.unconfirmed).unwrap_or_default();
+            *state = Some(State { allocator, unconfirmed, known });
             changes
         };
         self.serve_status(&path);
         self.request(session, changes).await;
+        confirm::start(&self.state, session);
         Ok(())
     }
 
@@ -171,7 +183,7 @@ impl Plugin for Topology {
         let (runtime, name) = (name_of_runtime(session), session.plugin().name.as_str());
         let pods: HashMap<&str, &PodSandbox> =
             pods.iter().map(|pod| (pod.id.as_str(), pod)).collect();
-        self.with(|State { allocator, known }| {
+        let updates = self.with(|State { allocator, known, unconfirmed }| {
             let no_pod = PodSandbox::default();
             let mut existing = BTreeMap::new();
             known.clear();
@@ -199,8 +211,11 @@ impl Plugin for Topology {
                     known.assigned = placed.is_seen.then(|| assigned(placed));
                 }
             }
+            unconfirmed.add(&changes, None);
             Ok(updates(changes, None))
-        })
+        });
+        confirm::start(&self.state, session);
+        updates
     }
 
     async fn create_container(
@@ -214,7 +229,7 @@ impl Plugin for Topology {
         let mut subject = facts::subject(runtime, &pod, &container, resources);
         let has = facts::assignment(resources);
         subject.pinned = (!has.cpus.is_empty()).then(|| (has.cpus.clone(), has.nodes));
-        self.with(|State { allocator, known }| {
+        let created = self.with(|State { allocator, known, unconfirmed }| {
             let request = request(allocator.policy(), &subject)?;
             let changes = allocator.create(&container.id, request)?;
             let placed = &allocator.containers()[&container.id];
@@ -249,12 +264,18 @@ impl Plugin for Topology {
                 let class = &allocator.policy().classes[&placed.request.class];
                 classes::set_all(&mut adjustment, class, subject.memory_limit, self.cgroups);
             }
+            if is_partition(resources) {
+                adjustment.add_unified(PARTITION, NO_PARTITION);
+            }
             let subject = Subject { pinned: None, ..subject };
             let (assigned, created_at) = (Some(assigned(placed)), container.created_at);
             known.insert(container.id.clone(), Known { subject, assigned, created_at });
+            unconfirmed.add(&changes, Some(&container.id));
             let updates = updates(changes, Some(&container.id));
             Ok(Creation { adjustment, updates, evictions: Vec::new() })
-        })
+        });
+        confirm::start(&self.state, session);
+        created
     }
 
     async fn update_container(
@@ -267,14 +288,15 @@ impl Plugin for Topology {
         let now = merged(&container.linux.resources, &resources);
         let runtime = name_of_runtime(session);
         let subject = facts::subject(runtime, &pod, &container, &now);
-        self.with(|State { allocator, known }| {
+        let updated = self.with(|State { allocator, known, unconfirmed }| {
             let changes = allocator.update(&container.id, &subject)?;
             let Some(placed) = allocator.containers().get(&container.id) else {
                 return Ok(Updated::default());
             };
             let mut update = Update::new(&container.id);
             let asks_for_cpus = !resources.cpu.cpus.is_empty() || !resources.cpu.mems.is_empty();
-            let is_changed = asks_for_cpus || changes.contains_key(&container.id);
+            let is_changed =
+                asks_for_cpus || changes.contains_key(&container.id) || !placed.kept.is_empty();
             if is_changed && placed.kind != Kind::Unmanaged {
                 set(&mut update, &placed.assignment());
             }
@@ -282,25 +304,57 @@ impl Plugin for Topology {
                 let class = &allocator.policy().classes[&placed.request.class];
                 classes::set_memory(&mut update, class, subject.memory_limit, self.cgroups);
             }
+            if is_partition(&resources) {
+                update.add_unified(PARTITION, NO_PARTITION);
+            }
             if let Some(known) = known.get_mut(&container.id) {
                 known.subject = subject;
             }
+            // What an exclusive container gives up if the engine's update fails, it keeps.
+            let is_own = placed.kind == Kind::Exclusive;
+            unconfirmed.add(&changes, is_own.then_some(container.id.as_str()));
             let mut all = updates(changes, Some(&container.id));
             all.push(update);
             Ok(Updated { updates: all, evictions: Vec::new() })
-        })
+        });
+        confirm::start(&self.state, session);
+        updated
+    }
+
+    /// The update has been made: others get what it has given up.
+    async fn post_update_container(
+        &self,
+        session: &Session,
+        _: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
+        // Another runtime may send the resources before the update.
+        let has = match facts::is_nrid(name_of_runtime(session)) {
+            true => facts::assignment(&container.linux.resources).cpus,
+            false => Default::default(),
+        };
+        self.with(|State { allocator, unconfirmed, .. }| {
+            unconfirmed.add(&allocator.confirm(&container.id, &has), None);
+            Ok(())
+        })?;
+        confirm::start(&self.state, session);
+        Ok(())
     }
 
     async fn stop_container(
         &self,
-        _: &Session,
+        session: &Session,
         _: PodSandbox,
         container: Container,
     ) -> Reply<Vec<Update>> {
-        self.with(|State { allocator, known }| {
+        let updates = self.with(|State { allocator, known, unconfirmed }| {
             known.remove(&container.id);
-            Ok(updates(allocator.remove(&container.id), Some(&container.id)))
-        })
+            let changes = allocator.remove(&container.id);
+            unconfirmed.add(&changes, Some(&container.id));
+            Ok(updates(changes, Some(&container.id)))
+        });
+        confirm::start(&self.state, session);
+        updates
     }
 }
 
@@ -321,27 +375,9 @@ fn assigned(placed: &Placed) -> Assigned {
     }
 }
 
-/// Sets CPUs and memory nodes that are not empty.
-fn set(resources: &mut impl SetResources, assignment: &Assignment) {
-    if !assignment.cpus.is_empty() {
-        resources.set_cpu_cpus(assignment.cpus.to_string());
-    }
-    if !assignment.nodes.is_empty() {
-        resources.set_cpu_mems(assignment.nodes.to_string());
-    }
-}
-
-/// Returns updates for all changed containers but one. An update that fails, because its container
-/// ends at the same time, does not fail the event.
-fn updates(changes: Changes, except: Option<&str>) -> Vec<Update> {
-    let others = changes.into_iter().filter(|(id, _)| Some(id.as_str()) != except);
-    let update = |(id, assignment): (String, Assignment)| {
-        let mut update = Update::new(id);
-        set(&mut update, &assignment);
-        update.set_ignore_failure(true);
-        update
-    };
-    others.map(update).collect()
+/// Whether resources make their container a partition.
+fn is_partition(resources: &LinuxResources) -> bool {
+    resources.unified.get(PARTITION).is_some_and(|wanted| wanted.trim() != NO_PARTITION)
 }
 
 /// Returns resources that are replaced by those of an update, as far as the policy looks at them.

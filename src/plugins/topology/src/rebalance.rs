@@ -3,7 +3,7 @@
 
 use crate::{
     allocator::Allocator,
-    placed::Kind,
+    placed::{Kind, Placed},
     placement::Span,
     shared::{Load, load_of},
 };
@@ -17,7 +17,8 @@ impl Allocator {
     /// Moves the first container whose exclusive CPUs could span fewer packages, memory nodes or
     /// caches.
     fn improve_exclusive(&mut self) -> bool {
-        let exclusive = self.containers.iter().filter(|(_, p)| p.kind == Kind::Exclusive);
+        let is_movable = |placed: &Placed| placed.kind == Kind::Exclusive && placed.kept.is_empty();
+        let exclusive = self.containers.iter().filter(|(_, placed)| is_movable(placed));
         let better = exclusive.into_iter().find_map(|(id, placed)| {
             let span = Span::of(&self.machine, &placed.cpus);
             if span.packages <= 1 && span.nodes <= 1 && span.caches <= 1 {
@@ -26,11 +27,14 @@ impl Allocator {
             let mut without = self.clone();
             without.containers.remove(id);
             let choice = without.choose_exclusive(&placed.request).ok()?;
-            let is_closer = Span::of(&self.machine, &choice.cpus).is_closer(&span);
+            // Its present CPUs are free only after it has got others.
+            let is_closer = Span::of(&self.machine, &choice.cpus).is_closer(&span)
+                && self.leaves_enough(&choice.owned);
             is_closer.then(|| (id.clone(), choice))
         });
         let Some((id, choice)) = better else { return false };
         if let Some(placed) = self.containers.get_mut(&id) {
+            placed.kept = placed.owned.minus(&choice.owned);
             (placed.cpus, placed.owned) = (choice.cpus, choice.owned);
         }
         true

@@ -8,7 +8,7 @@ use crate::{
         cpuset::{CpuSet, NodeSet},
         machine::{Level, Machine},
     },
-    placed::Kind,
+    placed::{Kind, Placed},
     taken::{Taken, names},
 };
 use comfy_table::{ContentArrangement, Table, presets};
@@ -96,7 +96,7 @@ impl Status {
                 kind: placed.kind,
                 cpus: placed.cpus.clone(),
                 memory_nodes: placed.nodes.clone(),
-                reason: placed.reason.clone(),
+                reason: reason(placed),
             })
             .collect();
         containers.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
@@ -110,6 +110,15 @@ impl Status {
             containers,
             quotas: quotas(allocator),
         }
+    }
+
+    /// Adds that updates of containers have failed.
+    pub fn with_failed(mut self, is_failed: impl Fn(&str) -> bool) -> Self {
+        for container in self.containers.iter_mut().filter(|c| is_failed(&c.id)) {
+            let failed = "an update of its CPUs has failed, it may use others".to_owned();
+            container.reason = joined(container.reason.take(), Some(failed));
+        }
+        self
     }
 
     /// Returns the status as a table for terminals, with a summary above it. Names are those that
@@ -165,6 +174,24 @@ impl Status {
             add(&table);
         }
         text
+    }
+}
+
+/// Returns why a container has not what it wants, or others do not have what it gives up.
+fn reason(placed: &Placed) -> Option<String> {
+    let kept = (!placed.kept.is_empty()).then(|| {
+        format!(
+            "it may still use CPUs {}, which no other gets before they are given up",
+            placed.kept
+        )
+    });
+    joined(placed.reason.clone(), kept)
+}
+
+fn joined(one: Option<String>, other: Option<String>) -> Option<String> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(format!("{one}; {other}")),
+        (one, other) => one.or(other),
     }
 }
 

@@ -32,7 +32,7 @@ impl Allocator {
         let mut all = BTreeMap::<Account, Taken>::new();
         for (id, placed) in &self.containers {
             let cpus = match placed.kind {
-                Kind::Exclusive => &placed.owned,
+                Kind::Exclusive => &placed.occupied(),
                 Kind::Pinned if held.contains(id.as_str()) => &self.own_cpuset(placed),
                 Kind::Pinned | Kind::Shared | Kind::Unmanaged => continue,
             };
@@ -68,7 +68,7 @@ impl Allocator {
         }
         let (mut sets, mut held) = (BTreeMap::<Account, CpuSet>::new(), BTreeSet::new());
         for placed in self.containers.values().filter(|placed| placed.kind == Kind::Exclusive) {
-            *exclusive.entry(self.account_of(placed)).or_default() += placed.owned.len();
+            *exclusive.entry(self.account_of(placed)).or_default() += placed.occupied().len();
         }
         for (id, placed) in self.containers.iter().filter(|(_, p)| p.kind == Kind::Pinned) {
             let account = self.account_of(placed);
@@ -117,7 +117,7 @@ impl Allocator {
             .containers
             .values()
             .filter(|placed| placed.kind == Kind::Exclusive && placed.request.account == *account);
-        let by: Vec<_> = exclusive.map(|p| (p.request.name.clone(), p.owned.len())).collect();
+        let by: Vec<_> = exclusive.map(|p| (p.request.name.clone(), p.occupied().len())).collect();
         let taken: usize = by.iter().map(|(_, cpus)| cpus).sum();
         if taken + count <= allowed {
             return None;
@@ -150,8 +150,7 @@ impl Allocator {
     /// other.
     pub(crate) fn refresh_pinned(&mut self) {
         let held: BTreeSet<String> = self.held(None).into_iter().map(str::to_owned).collect();
-        let owned = self.containers.values().fold(CpuSet::new(), |all, p| all.or(&p.owned));
-        let usable = self.machine.cpus.minus(&owned);
+        let usable = self.machine.cpus.minus(&self.occupied());
         let pool = self.pool();
         let limit = |placed: &Placed| {
             let account = self.account_of(placed);

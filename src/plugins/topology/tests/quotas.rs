@@ -60,6 +60,11 @@ fn requests_take_half_of_the_machine_and_rules_more() {
         "{bigger}"
     );
     allocator.update("a", &wants("a", "9")).unwrap();
+    // The update of "a" may fail.
+    let early = allocator.update("b", &wants("b", "7")).unwrap_err().to_string();
+    assert!(early.contains("of which 10 are taken by a (10)"), "{early}");
+    let has = allocator.containers()["a"].cpus.clone();
+    allocator.confirm("a", &has);
     allocator.update("b", &wants("b", "7")).unwrap();
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct Counts {
     pub(crate) restarts: u64,
     pub(crate) over_quota: u64,
     pub(crate) forged: u64,
+    pub(crate) stale: u64,
+    pub(crate) confirmed: u64,
 }
 
 impl Counts {
@@ -27,6 +29,8 @@ impl Counts {
         self.restarts += other.restarts;
         self.over_quota += other.over_quota;
         self.forged += other.forged;
+        self.stale += other.stale;
+        self.confirmed += other.confirmed;
     }
 
     /// Returns what happened least often.
@@ -40,6 +44,8 @@ impl Counts {
             ("a restart", self.restarts),
             ("a refusal by a quota", self.over_quota),
             ("a forged container", self.forged),
+            ("an update that failed unseen", self.stale),
+            ("CPUs that were given up", self.confirmed),
         ];
         counts.into_iter().min_by_key(|(_, count)| *count).unwrap()
     }

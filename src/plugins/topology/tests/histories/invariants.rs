@@ -33,7 +33,10 @@ pub(crate) fn check(
                 if placed.owned.intersects(&all) {
                     return fail("CPUs are reserved, or exclusive twice");
                 }
-                all = all.or(&placed.owned);
+                if placed.kept.intersects(&all.or(&placed.owned)) {
+                    return fail("CPUs that are given up are given twice");
+                }
+                all = all.or(&placed.occupied());
                 let (count, threads) = (placed.request.count, machine.cores_of(&placed.cpus));
                 let is_right = match class.smt {
                     Smt::Share => placed.cpus.len() == count && placed.owned == placed.cpus,
@@ -71,13 +74,20 @@ pub(crate) fn check(
                 let asked = placed.request.pinned.as_ref().map(|(cpus, _)| cpus);
                 let set = if is_known { containers[id].pinned.as_ref() } else { asked };
                 let set = set.map(|set| set.and(&machine.cpus)).unwrap_or_default();
-                let owned = allocator.containers().values().map(|placed| &placed.owned);
-                let left = owned.fold(set, |left, owned| left.minus(owned));
+                let all = allocator.containers().values();
+                let left = all.fold(set, |left, placed| left.minus(&placed.occupied()));
                 let right = if left.is_empty() { &pool } else { &left };
                 if placed.cpus != *right {
                     return fail("wrong CPUs of those that the engine has set");
                 }
             }
+        }
+        if containers[id].is_stale {
+            if !has.cpus.is_subset(&placed.cpus.or(&placed.kept)) && placed.kind == Kind::Exclusive
+            {
+                return fail(&format!("the container has {:?}", has.cpus));
+            }
+            continue;
         }
         if has.cpus != placed.cpus {
             return fail(&format!("the container has {:?}", has.cpus));
@@ -103,13 +113,25 @@ pub(crate) fn check(
             return Err(format!("{account:?} has taken too much: {taken:?}"));
         }
     }
-    // What containers have, without what the plugin knows.
+    apart(allocator, containers)
+}
+
+/// Checks that no container has exclusive CPUs of another, or is given CPUs that another one has
+/// exclusively, whatever the plugin knows.
+pub(crate) fn apart(
+    allocator: &Allocator,
+    containers: &BTreeMap<String, Container>,
+) -> Result<(), String> {
     for (id, placed) in allocator.containers() {
         let others = containers.iter().filter(|(other, _)| *other != id);
         let managed = others.filter(|(o, _)| allocator.containers()[*o].kind != Kind::Unmanaged);
         for (other, container) in managed {
             if container.has.cpus.intersects(&placed.owned) {
                 return Err(format!("{other} has CPUs of {id}: {:?}", container.has.cpus));
+            }
+            let (wanted, has) = (&allocator.containers()[other].cpus, &containers[id].has.cpus);
+            if placed.kind == Kind::Exclusive && wanted.intersects(has) {
+                return Err(format!("{other} gets CPUs {wanted:?}, and {id} has {has:?}"));
             }
         }
     }

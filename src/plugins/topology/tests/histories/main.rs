@@ -29,6 +29,8 @@ fn history() -> impl Strategy<Value = History> {
         1 => (any::<u32>(), any::<u32>()).prop_map(|(what, size)| Op::Forge { what, size }),
         3 => (any::<u32>(), any::<u32>()).prop_map(|(which, size)| Op::Update { which, size }),
         1 => (any::<u32>(), any::<u32>()).prop_map(|(which, size)| Op::UpdateFails { which, size }),
+        1 => (any::<u32>(), any::<u32>())
+            .prop_map(|(which, size)| Op::UpdateFailsUnseen { which, size }),
         4 => any::<u32>().prop_map(|which| Op::Stop { which }),
         1 => any::<u32>().prop_map(|which| Op::StopUnseen { which }),
         1 => Just(Op::Restart),

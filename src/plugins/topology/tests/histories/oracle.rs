@@ -20,7 +20,7 @@ pub(crate) fn is_possible(allocator: &Allocator, request: &Request) -> Option<bo
     let mut pinned = CpuSet::new();
     for placed in allocator.containers().values() {
         match placed.kind {
-            Kind::Exclusive => used = used.or(&placed.owned),
+            Kind::Exclusive => used = used.or(&placed.occupied()),
             Kind::Pinned => pinned = pinned.or(&placed.cpus),
             Kind::Shared | Kind::Unmanaged => {}
         }
@@ -29,7 +29,7 @@ pub(crate) fn is_possible(allocator: &Allocator, request: &Request) -> Option<bo
     let of_account = allocator.containers().values().filter(|placed| {
         placed.kind == Kind::Exclusive && placed.request.account == request.account
     });
-    let taken: usize = of_account.map(|placed| placed.owned.len()).sum();
+    let taken: usize = of_account.map(|placed| placed.occupied().len()).sum();
     if allocator.allowed(&request.account).is_some_and(|most| taken + request.count > most) {
         return Some(false);
     }

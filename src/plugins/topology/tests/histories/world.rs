@@ -1,14 +1,18 @@
 //! What an engine and the kernel would have: containers, what they ask for, and the CPUs and memory
 //! nodes that they really have. The plugin is restarted from that.
 
-use crate::{container::Container, counts::Counts, invariants, oracle};
+use crate::{
+    container::{Container, assigned, set_size},
+    counts::Counts,
+    invariants, oracle,
+};
 use nri_topology::{
     allocator::Allocator,
     existing::{Assigned, Existing},
     hardware::{cpuset::CpuSet, machine::Machine},
-    placed::{Assignment, Changes, Kind, Placed},
+    placed::{Assignment, Changes, Kind},
     policy::Policy,
-    request::{CLASS_KEY, CPUS_KEY, request},
+    request::{CLASS_KEY, request},
     subject::Subject,
 };
 use std::collections::BTreeMap;
@@ -52,6 +56,11 @@ pub(crate) enum Op {
         which: u32,
         size: u32,
     },
+    /// The runtime fails after the plugin has replied, and the plugin does not notice it.
+    UpdateFailsUnseen {
+        which: u32,
+        size: u32,
+    },
     Stop {
         which: u32,
     },
@@ -72,6 +81,8 @@ pub(crate) struct World {
     /// Whether containers need not keep what they have in a restart, since their annotations are no
     /// longer what the policy would give them.
     is_disturbed: bool,
+    /// Whether an update that the plugin knows has failed since its start.
+    is_unsure: bool,
     next: usize,
 }
 
@@ -169,8 +180,17 @@ impl World {
             }
         };
         let (containers, counts) = (BTreeMap::new(), Counts::default());
-        let is_disturbed = false;
-        Self { machine, policy, allocator, containers, counts, is_known, is_disturbed, next: 0 }
+        Self {
+            machine,
+            policy,
+            allocator,
+            containers,
+            counts,
+            is_known,
+            is_disturbed: false,
+            is_unsure: false,
+            next: 0,
+        }
     }
 
     /// Lets an event happen, and checks all invariants.
@@ -203,6 +223,11 @@ impl World {
                     self.start_plugin()?;
                 }
             }
+            Op::UpdateFailsUnseen { which, size } => {
+                if let Some((id, changed)) = self.change(which, size) {
+                    self.update(&id, &changed, false)?;
+                }
+            }
             Op::Stop { which } => {
                 if let Some(id) = self.any(which) {
                     self.stop(&id);
@@ -216,6 +241,7 @@ impl World {
             }
             Op::Restart => self.restart()?,
         }
+        self.confirm();
         self.count();
         invariants::check(&self.allocator, &self.containers, self.is_known)
     }
@@ -224,9 +250,10 @@ impl World {
     /// what it has placed may change.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
         self.counts.restarts += 1;
+        let is_unsure = self.is_unsure;
         let before = self.allocator.containers().clone();
         let changes = self.start_plugin()?;
-        if self.is_disturbed && !self.is_known {
+        if is_unsure || self.is_disturbed && !self.is_known {
             return Ok(());
         }
         for (id, placed) in &before {
@@ -259,6 +286,8 @@ impl World {
             Allocator::new(self.machine.clone(), policy).map_err(|e| e.to_string())?;
         let changes = allocator.synchronize(&existing);
         self.allocator = allocator;
+        self.containers.values_mut().for_each(|container| container.is_stale = false);
+        self.is_unsure = false;
         self.apply(&changes);
         Ok(changes)
     }
@@ -272,7 +301,9 @@ impl World {
     ) {
         let created_at = self.next as i64;
         let pinned = assigned.as_ref().and_then(|assigned| assigned.cpuset.clone());
-        self.containers.insert(id, Container { subject, has, assigned, created_at, pinned });
+        let is_stale = false;
+        let container = Container { subject, has, assigned, created_at, is_stale, pinned };
+        self.containers.insert(id, container);
     }
 
     /// Creates a container without the plugin, which says that it has exclusive CPUs: those of its
@@ -296,9 +327,10 @@ impl World {
         // A runtime that knows better does not show it.
         self.insert(id, subject, has, (!self.is_known).then_some(assigned));
         let before = self.allocator.containers().clone();
+        let is_sure = !self.is_unsure && (self.is_known || !self.is_disturbed);
         self.start_plugin()?;
         let exclusive = before.iter().filter(|(_, placed)| placed.kind == Kind::Exclusive);
-        for (id, placed) in exclusive.filter(|_| self.is_known || !self.is_disturbed) {
+        for (id, placed) in exclusive.filter(|_| is_sure) {
             let now = &self.allocator.containers()[id];
             if (now.kind, &now.cpus) != (placed.kind, &placed.cpus) {
                 return Err(format!("a forged container took CPUs: {placed:?} became {now:?}"));
@@ -317,7 +349,20 @@ impl World {
                 if !assignment.nodes.is_empty() {
                     container.has.nodes = assignment.nodes.clone();
                 }
+                container.is_stale = false;
             }
+        }
+    }
+
+    /// Lets the plugin know which containers have what it wants, until nothing changes any more.
+    fn confirm(&mut self) {
+        loop {
+            let mut placed = self.allocator.containers().iter();
+            let next = placed.find(|(id, p)| !p.kept.is_empty() && !self.containers[*id].is_stale);
+            let Some(id) = next.map(|(id, _)| id.clone()) else { return };
+            let changes = self.allocator.confirm(&id, &self.containers[&id].has.cpus);
+            self.counts.confirmed += 1;
+            self.apply(&changes);
         }
     }
 
@@ -395,12 +440,24 @@ impl World {
             Err(_) if *self.allocator.containers() == before => self.counts.refused += 1,
             Err(_) => return Err("a refused update changed the state".to_owned()),
             Ok(mut changes) => {
-                if succeeds {
-                    self.containers.get_mut(id).unwrap().subject = subject.clone();
-                } else {
-                    changes.remove(id);
-                }
+                let is_changed = changes.remove(id).is_some();
                 self.apply(&changes);
+                // The update of the engine comes last, and may fail.
+                invariants::apart(&self.allocator, &self.containers)?;
+                let placed = &self.allocator.containers()[id];
+                let container = self.containers.get_mut(id).unwrap();
+                if succeeds {
+                    container.subject = subject.clone();
+                } else {
+                    self.is_unsure = true;
+                }
+                // The plugin requests CPUs of others again, but not what an engine has to make.
+                container.is_stale |= !succeeds && is_changed && placed.kind == Kind::Exclusive;
+                self.counts.stale += u64::from(container.is_stale);
+                if succeeds || !container.is_stale {
+                    let own = (id.to_owned(), placed.assignment());
+                    self.apply(&[own].into());
+                }
             }
         }
         Ok(())
@@ -425,33 +482,4 @@ impl World {
             self.counts.pinned += u64::from(placed.kind == Kind::Pinned);
         }
     }
-}
-
-/// Returns what the plugin writes into the annotations of a container.
-fn assigned(placed: &Placed) -> Assigned {
-    let cpuset = placed.request.pinned.as_ref().filter(|_| placed.kind == Kind::Pinned);
-    Assigned {
-        kind: placed.kind,
-        class: placed.request.class.clone(),
-        cpuset: cpuset.map(|(cpus, _)| cpus.clone()),
-        reason: None,
-        is_proven: true,
-    }
-}
-
-/// Sets the requested CPUs and the memory limit.
-fn set_size(subject: &mut Subject, machine: &Machine, size: u32) {
-    let most = machine.cpus.len() as u32 / 3 + 2;
-    match size % 8 {
-        0 => subject.milli_cpus = 0,
-        1 => subject.milli_cpus = u64::from(size / 8 % most) * 1000 + 500,
-        2..5 => subject.milli_cpus = u64::from(1 + size / 8 % most) * 1000,
-        _ => {
-            let count = 1 + size / 8 % most;
-            subject.annotations.insert(CPUS_KEY.to_owned(), count.to_string());
-        }
-    }
-    let memory = machine.memory_of(&machine.memory_nodes());
-    let parts = u64::from(1 + size / 512 % 20);
-    subject.memory_limit = ((size / 64).is_multiple_of(3)).then_some(memory / 20 * parts);
 }

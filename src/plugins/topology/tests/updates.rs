@@ -1,0 +1,83 @@
+//! Updates by engines: what they give up, which others get when the update has been made, and what
+//! they may not take.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
+
+use nri_plugin::{
+    opt,
+    proto::{Container, Event, LinuxResources, PodSandbox},
+    testing::{InProcessRuntime, container, pod},
+};
+use nri_topology::{hardware::cpuset::CpuSet, plugin::Topology};
+use tempfile::TempDir;
+
+const PARTITION: &str = "cpuset.cpus.partition";
+
+/// Starts the plugin on a machine with four CPUs.
+fn start(policy: &str) -> (TempDir, InProcessRuntime<Topology>) {
+    let devices = tempfile::tempdir().unwrap();
+    let cpu = devices.path().join("system/cpu");
+    std::fs::create_dir_all(&cpu).unwrap();
+    std::fs::write(cpu.join("online"), "0-3").unwrap();
+    let plugin = Topology::new(devices.path().to_owned());
+    (devices, InProcessRuntime::start(plugin, policy).unwrap())
+}
+
+/// A container that wants as many exclusive CPUs as its limit says.
+fn exclusive(pod: &PodSandbox, name: &str, limit: i64) -> Container {
+    let mut container = container(pod, name);
+    container.annotations.insert("nri-topology/class".to_owned(), "exclusive".to_owned());
+    let linux = container.linux.mut_or_insert_default();
+    let cpu = linux.resources.mut_or_insert_default().cpu.mut_or_insert_default();
+    (cpu.quota, cpu.period) = (opt(Some(limit * 100_000)), opt(Some(100_000)));
+    container
+}
+
+fn cpus(resources: &LinuxResources) -> CpuSet {
+    resources.cpu.cpus.parse().unwrap()
+}
+
+#[test]
+fn no_container_is_a_partition() {
+    let (_devices, runtime) = start("socket = ''\n[class.own]\ncpus = 'unmanaged'");
+    let pod = pod("shop");
+    let mut resources = LinuxResources::new();
+    resources.unified.insert(PARTITION.to_owned(), "root".to_owned());
+    for (class, cpus) in [("shared", ""), ("shared", "2-3"), ("own", "")] {
+        let mut container = container(&pod, &format!("{class}{cpus}"));
+        container.annotations.insert("nri-topology/class".to_owned(), class.to_owned());
+        resources.cpu.mut_or_insert_default().cpus = cpus.to_owned();
+        let linux = container.linux.mut_or_insert_default();
+        linux.resources = Some(resources.clone()).into();
+        let reply = runtime.create_container(&pod, &container).unwrap();
+        let unified = &reply.adjust.linux.resources.unified;
+        assert_eq!(unified.get(PARTITION).map(String::as_str), Some("member"), "{class}");
+        let reply = runtime.update_container(&pod, &container, &resources).unwrap();
+        let own = reply.update.iter().find(|update| update.container_id == container.id).unwrap();
+        assert_eq!(own.linux.resources.unified[PARTITION], "member", "{class}");
+    }
+}
+
+#[test]
+fn what_an_update_gives_up_is_given_to_others_when_it_has_been_made() {
+    let (_devices, runtime) = start("socket = ''\nrequests_max = '100%'");
+    let pod = pod("shop");
+    let mut db = exclusive(&pod, "db", 3);
+    let reply = runtime.create_container(&pod, &db).unwrap();
+    let had = cpus(&reply.adjust.linux.resources);
+    assert_eq!(had.len(), 3);
+    let linux = db.linux.mut_or_insert_default();
+    linux.resources.mut_or_insert_default().cpu.mut_or_insert_default().cpus = had.to_string();
+    let less = exclusive(&pod, "db", 1).linux.resources.clone().unwrap();
+    let reply = runtime.update_container(&pod, &db, &less).unwrap();
+    let has = cpus(&reply.update[0].linux.resources);
+    assert_eq!((has.len(), has.is_subset(&had)), (1, true));
+    // The runtime may refuse the update yet.
+    let other = exclusive(&pod, "other", 2);
+    let refused = runtime.create_container(&pod, &other).unwrap_err().to_string();
+    assert!(refused.contains("2 exclusive CPUs are wanted, and 1 CPUs are free"), "{refused}");
+    runtime.notify(Event::POST_UPDATE_CONTAINER, &pod, Some(&db)).unwrap();
+    let reply = runtime.create_container(&pod, &other).unwrap();
+    let got = cpus(&reply.adjust.linux.resources);
+    assert_eq!((got.len(), got.intersects(&has)), (2, false));
+}
