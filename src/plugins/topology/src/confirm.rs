@@ -22,7 +22,7 @@ use tokio::{sync::Notify, time::Instant};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(120);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// What the plugin knows.
 pub(crate) struct State {

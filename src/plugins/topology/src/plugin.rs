@@ -7,7 +7,7 @@ use crate::{
     confirm::{self, Shared, State, Unconfirmed, set, updates},
     existing::{Assigned, Known},
     facts::{self, ASSIGNED_CLASS_KEY, ASSIGNED_CPUSET_KEY, KIND_KEY, REASON_KEY},
-    hardware::{snapshot::Snapshot, sysfs},
+    hardware::{cpuset::CpuSet, snapshot::Snapshot, sysfs},
     placed::{Changes, Kind, Placed},
     policy::Policy,
     request::request,
@@ -92,8 +92,7 @@ impl Topology {
                 Ok(failed) => failed,
                 Err(error) => {
                     // The next synchronization sends them.
-                    let message = "containers keep the CPUs of the previous policy";
-                    return tracing::warn!("{message}: {error}");
+                    return tracing::warn!("containers keep the CPUs that they have: {error}");
                 }
             };
             let mut state = self.state();
@@ -276,6 +275,31 @@ impl Plugin for Topology {
         });
         confirm::start(&self.state, session);
         created
+    }
+
+    /// While a container is created, others may have got CPUs of it. It must not run on them.
+    async fn start_container(
+        &self,
+        session: &Session,
+        _: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
+        // Another runtime makes no update before the reply: there, it is repeated afterwards.
+        if !facts::is_nrid(name_of_runtime(session)) {
+            return Ok(());
+        }
+        let has = facts::assignment(&container.linux.resources);
+        let changes = self.with(|State { allocator, .. }| {
+            let placed = allocator.containers().get(&container.id);
+            let now = placed.map(Placed::assignment).filter(|now| {
+                let is_same = |wanted: &CpuSet, has: &CpuSet| wanted.is_empty() || wanted == has;
+                !is_same(&now.cpus, &has.cpus) || !is_same(&now.nodes, &has.nodes)
+            });
+            Ok(now.map(|now| (container.id.clone(), now)).into_iter().collect::<Changes>())
+        })?;
+        self.request(session, changes).await;
+        confirm::start(&self.state, session);
+        Ok(())
     }
 
     async fn update_container(

@@ -15,12 +15,16 @@ const PARTITION: &str = "cpuset.cpus.partition";
 
 /// Starts the plugin on a machine with four CPUs.
 fn start(policy: &str) -> (TempDir, InProcessRuntime<Topology>) {
+    start_as("test", policy)
+}
+
+fn start_as(runtime: &str, policy: &str) -> (TempDir, InProcessRuntime<Topology>) {
     let devices = tempfile::tempdir().unwrap();
     let cpu = devices.path().join("system/cpu");
     std::fs::create_dir_all(&cpu).unwrap();
     std::fs::write(cpu.join("online"), "0-3").unwrap();
     let plugin = Topology::new(devices.path().to_owned());
-    (devices, InProcessRuntime::start(plugin, policy).unwrap())
+    (devices, InProcessRuntime::start_as(runtime, plugin, policy).unwrap())
 }
 
 /// A container that wants as many exclusive CPUs as its limit says.
@@ -35,6 +39,29 @@ fn exclusive(pod: &PodSandbox, name: &str, limit: i64) -> Container {
 
 fn cpus(resources: &LinuxResources) -> CpuSet {
     resources.cpu.cpus.parse().unwrap()
+}
+
+#[test]
+fn a_container_starts_without_cpus_that_became_exclusive_while_it_was_created() {
+    let (_devices, runtime) = start_as("nri-container-runtime", "socket = ''");
+    let pod = pod("shop");
+    let mut web = container(&pod, "web");
+    let reply = runtime.create_container(&pod, &web).unwrap();
+    let had = cpus(&reply.adjust.linux.resources);
+    let linux = web.linux.mut_or_insert_default();
+    let resources = linux.resources.mut_or_insert_default();
+    resources.cpu = reply.adjust.linux.resources.cpu.clone();
+    runtime.notify(Event::START_CONTAINER, &pod, Some(&web)).unwrap();
+    assert!(runtime.take_requests().is_empty());
+    let reply = runtime.create_container(&pod, &exclusive(&pod, "db", 1)).unwrap();
+    let own = cpus(&reply.adjust.linux.resources);
+    runtime.take_requests();
+    // The update in the reply has failed.
+    runtime.notify(Event::START_CONTAINER, &pod, Some(&web)).unwrap();
+    let requests = runtime.take_requests();
+    let mut updates = requests.iter().flat_map(|request| &request.update);
+    let update = updates.find(|update| update.container_id == web.id).unwrap();
+    assert_eq!(cpus(&update.linux.resources), had.minus(&own));
 }
 
 #[test]
