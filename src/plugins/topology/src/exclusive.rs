@@ -39,7 +39,10 @@ impl Allocator {
     pub(crate) fn choose_exclusive(&self, request: &Request) -> Result<Choice, String> {
         let (free, suitable) = (self.free(request), self.suitable(request));
         let wanted = self.wanted(request, &suitable);
-        let choice = choose(&self.machine, &free, &wanted).ok_or_else(|| {
+        // CPUs come in cores and groups: what engines have set does not keep a container from them.
+        let choice = choose(&self.machine, &free, &wanted)
+            .or_else(|| choose(&self.machine, &self.pool(), &wanted));
+        let choice = choice.ok_or_else(|| {
             let (count, usable) = (request.count, free.and(&suitable).len());
             let place = match wanted.within {
                 Within::Machine => String::new(),
@@ -127,7 +130,8 @@ impl Allocator {
             Smt::Single => cpus.len() == request.count && cores().count() == request.count,
             Smt::Whole => {
                 let largest = cores().map(CpuSet::len).max().unwrap_or_default();
-                *cpus == threads && (request.count..request.count + largest).contains(&cpus.len())
+                *cpus == threads
+                    && (request.count..request.count.saturating_add(largest)).contains(&cpus.len())
             }
         };
         let level = class.within.level();

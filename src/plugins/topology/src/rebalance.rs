@@ -48,7 +48,10 @@ impl Allocator {
             let (level, group) = (self.level_of(id)?, placed.group?);
             let loads = self.loads(level, &pool);
             let present = loads.iter().find(|(index, _)| *index == group)?.1;
-            let with = |load: Load| Load { milli: load.milli + load_of(placed), ..load };
+            let with = |load: Load| {
+                let milli = load.milli.saturating_add(load_of(placed, load.cpus));
+                Load { milli, ..load }
+            };
             let others = loads.iter().filter(|(index, _)| *index != group);
             let others = others.map(|(index, load)| (*index, with(*load)));
             let least =

@@ -25,9 +25,11 @@ impl Load {
     }
 }
 
-/// Returns the load of one container.
-pub(crate) fn load_of(placed: &Placed) -> u64 {
-    placed.request.milli_cpus.max(DEFAULT_LOAD)
+/// Returns the load of one container in a group with this number of shared CPUs. It cannot use
+/// more than these: a limit of any size must not keep all others away.
+pub(crate) fn load_of(placed: &Placed, cpus: usize) -> u64 {
+    let most = u64::try_from(cpus).unwrap_or(u64::MAX).saturating_mul(1000);
+    placed.request.milli_cpus.min(most).max(DEFAULT_LOAD)
 }
 
 impl Allocator {
@@ -66,14 +68,14 @@ impl Allocator {
     pub(crate) fn loads(&self, level: Level, pool: &CpuSet) -> Vec<(usize, Load)> {
         let groups = self.machine.groups(level).iter().enumerate();
         let groups = groups.map(|(index, group)| (index, pool.common(group)));
-        let load = |group: usize| {
+        let load = |group: usize, cpus: usize| {
             let shared = self.shared().filter(|(id, placed)| {
                 placed.group == Some(group) && self.level_of(id) == Some(level)
             });
-            shared.map(|(_, placed)| load_of(placed)).sum()
+            shared.map(|(_, placed)| load_of(placed, cpus)).sum()
         };
         let groups = groups.filter(|(_, cpus)| *cpus > 0);
-        groups.map(|(index, cpus)| (index, Load { milli: load(index), cpus })).collect()
+        groups.map(|(index, cpus)| (index, Load { milli: load(index, cpus), cpus })).collect()
     }
 
     fn least_loaded(&self, level: Level, pool: &CpuSet) -> Option<usize> {

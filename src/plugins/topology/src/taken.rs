@@ -68,12 +68,14 @@ impl Allocator {
         }
         let (mut sets, mut held) = (BTreeMap::<Account, CpuSet>::new(), BTreeSet::new());
         for placed in self.containers.values().filter(|placed| placed.kind == Kind::Exclusive) {
-            *exclusive.entry(self.account_of(placed)).or_default() += placed.occupied().len();
+            let taken = exclusive.entry(self.account_of(placed)).or_default();
+            *taken = taken.saturating_add(placed.occupied().len());
         }
         for (id, placed) in self.containers.iter().filter(|(_, p)| p.kind == Kind::Pinned) {
             let account = self.account_of(placed);
             let with = sets.get(&account).unwrap_or(&CpuSet::new()).or(&self.own_cpuset(placed));
-            let taken = exclusive.get(&account).copied().unwrap_or_default() + with.len();
+            let taken = exclusive.get(&account).copied().unwrap_or_default();
+            let taken = taken.saturating_add(with.len());
             if self.allowed(&account).is_none_or(|allowed| taken <= allowed) {
                 held.insert(id.as_str());
                 sets.insert(account, with);

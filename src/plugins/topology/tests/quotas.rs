@@ -151,6 +151,46 @@ fn cpus_of_the_engine_are_held_within_a_quota() {
     assert!(!free.containers()["a"].cpus.intersects(&"0-15".parse().unwrap()));
 }
 
+/// Whole cores are wanted, and one CPU of each is that of an engine.
+#[test]
+fn cpus_of_the_engine_keep_no_container_from_whole_cores() {
+    let mut allocator = allocator(
+        "[class.gold]\ncpus = 'exclusive'\nsmt = 'whole'\ncount = 2\n\
+         [[rule]]\nclass = 'gold'\nname = 'db'\n",
+    );
+    create(&mut allocator, &pinned("p", "0-15")).unwrap();
+    create(&mut allocator, &Subject { name: "db".to_owned(), ..Subject::default() }).unwrap();
+    let db = &allocator.containers()["db"].cpus;
+    assert_eq!((db.len(), allocator.containers()["p"].cpus.len()), (2, 15));
+    assert!(!allocator.containers()["p"].cpus.intersects(db));
+}
+
+#[test]
+fn a_number_of_any_size_is_refused() {
+    let mut allocator = allocator("requests_max = '100%'");
+    create(&mut allocator, &wants("a", "1")).unwrap();
+    create(&mut allocator, &pinned("p", "20")).unwrap();
+    create(&mut allocator, &wants("b", &usize::MAX.to_string())).unwrap_err();
+}
+
+/// The machine has two nodes.
+#[test]
+fn a_limit_of_any_size_leaves_others_in_its_group() {
+    let mut allocator = allocator("[class.shared]\nwithin = 'node'");
+    let shared = |name: &str, milli_cpus: u64| Subject {
+        name: name.to_owned(),
+        milli_cpus,
+        ..Subject::default()
+    };
+    create(&mut allocator, &shared("hog", u64::MAX)).unwrap();
+    for number in 0..40 {
+        create(&mut allocator, &shared(&format!("w{number:02}"), 1000)).unwrap();
+    }
+    let hog = allocator.containers()["hog"].cpus.clone();
+    let beside = allocator.containers().values().filter(|placed| placed.cpus == hog).count();
+    assert!((10..=20).contains(&beside), "{beside}");
+}
+
 #[test]
 fn a_quota_by_engine_holds_where_the_engine_is_unknown() {
     let mut allocator = allocator("[[quota]]\nengine = 'docker'\nexclusive_cpus = 2");
