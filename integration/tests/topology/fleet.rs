@@ -184,6 +184,12 @@ impl Fleet {
         let status = self.status();
         let containers = status["containers"].as_array().unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
+        // Others get what an update gives up when the plugin has been notified of it.
+        let keeps =
+            |c: &Value| c["reason"].as_str().is_some_and(|why| why.contains("may still use"));
+        if containers.iter().any(keeps) {
+            return None;
+        }
         let mut ids: Vec<String> = containers.iter().map(|c| text(&c["id"])).collect();
         let mut expected = self.ids.clone();
         ids.sort();
