@@ -7,10 +7,14 @@ use crate::{
 use nri_spec::changed;
 use serde_json::Value;
 
+/// Fields whose values depend on no others, as limits of memory and swap do on one another.
+const INDEPENDENT: [(&str, &str); 4] =
+    [("cpu", "cpus"), ("cpu", "mems"), ("cpu", "shares"), ("pids", "limit")];
+
 /// Makes an update of a container by its runtime. That gets all fields, because runc forgets those
 /// that it does not get. One that the kernel refuses, such as a weight beside `cpu.idle`, must not
-/// keep the others from their values: whoever creates a container could keep CPUs by it. So a
-/// runtime that fails is called again with what changes alone.
+/// keep CPUs from a container, or in it: whoever creates a container could keep them by it. So a
+/// runtime that fails is called again with what changes alone, if that depends on nothing else.
 ///
 /// # Errors
 /// The runtime refuses what changes.
@@ -25,12 +29,23 @@ pub(super) async fn update_by_runtime(record: &Record, wanted: &Value) -> Result
         result => return result,
     };
     let changes = changed(&before, &after);
-    if changes == after || runtime.update(&key.id, &changes).await.is_err() {
+    if changes == after
+        || !is_independent(&changes)
+        || runtime.update(&key.id, &changes).await.is_err()
+    {
         return Err(error);
     }
     let (container, pod) = (&key.id, pod_id);
     tracing::warn!(container, pod, %error, "updated without the fields that stay");
     Ok(())
+}
+
+fn is_independent(changes: &Value) -> bool {
+    let mut groups = changes.as_object().into_iter().flatten();
+    groups.all(|(group, fields)| {
+        let is_known = |key: &String| INDEPENDENT.contains(&(group.as_str(), key.as_str()));
+        fields.as_object().is_some_and(|fields| fields.keys().all(is_known))
+    })
 }
 
 #[cfg(test)]
@@ -72,5 +87,8 @@ mod tests {
         let refused = update(json!({"shares": 2, "cpus": "0-3"})).await.unwrap_err().to_string();
         assert!(refused.ends_with("update: refused"), "{refused}");
         assert_eq!(sent().len(), 2);
+        // What depends on other fields.
+        update(json!({"shares": 512, "cpus": "1", "quota": 7})).await.unwrap_err();
+        assert_eq!(sent().len(), 1);
     }
 }
