@@ -126,4 +126,17 @@ mod tests {
         assert!(resource_changes(&after, &after, &owners()).is_empty());
         assert_eq!(all_owners(&owners()), "10-a,20-b");
     }
+
+    #[test]
+    fn a_partition_is_removed_by_the_plugin_that_sets_cpus() {
+        let mut owners = FieldOwners::default();
+        owners.simple.insert(Field::CPUSetCPUs.value(), "10-a".into());
+        let before = json!({"unified": {"cpuset.cpus.partition": "root", "a.b": "1"}});
+        let changes = resource_changes(&before, &json!({"unified": {}}), &owners);
+        let fields = |plugin: &str| -> Vec<String> {
+            changes.get(plugin).into_iter().flatten().map(|change| change.field.clone()).collect()
+        };
+        assert_eq!(fields("10-a"), ["unified[cpuset.cpus.partition]"]);
+        assert_eq!(fields(""), ["unified[a.b]"]);
+    }
 }
