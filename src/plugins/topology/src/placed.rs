@@ -79,6 +79,11 @@ impl Placed {
         Assignment { cpus: self.cpus.clone(), nodes: self.nodes.clone() }
     }
 
+    /// Returns what the container may have: its CPUs, and those that it gives up.
+    pub fn may_have(&self) -> Assignment {
+        Assignment { cpus: self.cpus.or(&self.kept), nodes: self.nodes.clone() }
+    }
+
     /// Returns the CPUs that no other container may get.
     pub fn occupied(&self) -> CpuSet {
         self.owned.or(&self.kept)

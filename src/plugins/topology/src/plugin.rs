@@ -156,7 +156,7 @@ impl Plugin for Topology {
             let known = state.as_ref().map(|state| state.known.clone()).unwrap_or_default();
             let has = |id: &String| {
                 let placed = state.as_ref()?.allocator.containers().get(id);
-                placed.map(Placed::assignment)
+                placed.map(Placed::may_have)
             };
             let existing = known.iter().map(|(id, known)| {
                 let has = has(id).unwrap_or_default();

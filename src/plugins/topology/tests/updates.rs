@@ -108,3 +108,20 @@ fn what_an_update_gives_up_is_given_to_others_when_it_has_been_made() {
     let got = cpus(&reply.adjust.linux.resources);
     assert_eq!((got.len(), got.intersects(&has)), (2, false));
 }
+
+#[test]
+fn another_policy_requests_what_an_update_may_not_have_given_up() {
+    let policy = "socket = ''\nrequests_max = '100%'";
+    let (_devices, runtime) = start(policy);
+    let pod = pod("shop");
+    let db = exclusive(&pod, "db", 3);
+    runtime.create_container(&pod, &db).unwrap();
+    let less = exclusive(&pod, "db", 1).linux.resources.clone().unwrap();
+    runtime.update_container(&pod, &db, &less).unwrap();
+    runtime.take_requests();
+    runtime.reconfigure(policy).unwrap();
+    let requests = runtime.take_requests();
+    let mut updates = requests.iter().flat_map(|request| &request.update);
+    let update = updates.find(|update| update.container_id == db.id).unwrap();
+    assert_eq!(cpus(&update.linux.resources).len(), 1);
+}
