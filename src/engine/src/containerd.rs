@@ -88,7 +88,7 @@ pub(crate) fn identify_task(clues: &Clues<'_>) -> Option<Identity> {
 }
 
 /// Returns state directory and namespace, if a shim of containerd created the bundle.
-fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
+pub(crate) fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
     match paths::components(clues.bundle)?.as_slice() {
         [state @ .., plugin, namespace, id]
             if *id == clues.id && plugin.starts_with("io.containerd.runtime.") =>

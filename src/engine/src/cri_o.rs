@@ -102,7 +102,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
 }
 
 /// Whether the cgroup has a name of CRI-O: `<slice>:crio:<id>`, or `…/crio-<id>`.
-fn is_in_own_cgroup(clues: &Clues<'_>) -> bool {
+pub(crate) fn is_in_own_cgroup(clues: &Clues<'_>) -> bool {
     match CgroupsPath::parse(clues.cgroups_path) {
         CgroupsPath::Systemd { prefix, name, .. } => prefix == "crio" && name == clues.id,
         path => {

@@ -1,4 +1,4 @@
-//! Recognizes Docker. Names, labels and image are in files of dockerd,
+//! Recognizes Docker by containerd's namespace. Names, labels and image are in files of dockerd,
 //! `<data-root>/containers/<id>/{config.v2,hostconfig}.json`, which dockerd writes before it
 //! creates the container. The data root is derived from mounts of files in that directory, or from
 //! the path of the root file system, which is three levels below the data root with all storage
@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 /// Files that dockerd writes for each container and mounts into it.
 const MOUNTED: [&str; 3] = ["resolv.conf", "hostname", "hosts"];
+
+/// containerd's namespaces that other engines use by default.
+const OF_OTHERS: [&str; 3] = ["buildkit", "default", "k8s.io"];
 
 /// Used part of `config.v2.json`.
 #[derive(Deserialize, Default)]
@@ -37,23 +40,44 @@ struct HostConfig {
     runtime: Option<String>,
 }
 
-/// Recognizes a container by a bundle in containerd's namespace `moby`, or by mounts of files of
-/// dockerd.
+/// Recognizes a container by containerd's namespace of its task. A dockerd with another namespace
+/// (`--containerd-namespace`) is recognized if both a mount and the root file system name the same
+/// directory of dockerd. Clients of containerd can imitate that, but not in the namespaces that
+/// other engines use; they can choose `moby` as well.
+pub(crate) fn identify_task(clues: &Clues<'_>, namespace: &str) -> Option<Identity> {
+    let agree = || dir_from_root(clues).is_some_and(|dir| dirs_of_mounts(clues).contains(&dir));
+    let is_docker = !OF_OTHERS.contains(&namespace) && (is_default_namespace(namespace) || agree());
+    (is_docker && paths::is_component(clues.id)).then(|| docker(clues))
+}
+
+/// Recognizes a container whose bundle is no engine's by mounts of files of dockerd.
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
-    if !paths::is_component(clues.id) {
-        return None;
-    }
-    let bundle = paths::components(clues.bundle).unwrap_or_default();
+    let is_docker = paths::is_component(clues.id) && !dirs_of_mounts(clues).is_empty();
+    is_docker.then(|| docker(clues))
+}
+
+fn docker(clues: &Clues<'_>) -> Identity {
     let mut dirs = dirs_of_mounts(clues);
-    if dirs.is_empty() && !bundle.ends_with(&["moby", clues.id]) {
-        return None;
-    }
     if let Some(dir) = dir_from_root(clues) {
         paths::add_unique(&mut dirs, dir);
     }
     let mut identity = Identity::alone(EngineKind::Docker, clues);
     identity.source = (!dirs.is_empty()).then_some(Source::Docker { dirs });
-    Some(identity)
+    identity
+}
+
+/// Whether dockerd has this namespace without being told to: `moby`, with remapped users
+/// `moby-<uid>.<gid>`.
+fn is_default_namespace(namespace: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match namespace.strip_prefix("moby") {
+        Some("") => true,
+        Some(rest) => rest
+            .strip_prefix('-')
+            .and_then(|ids| ids.split_once('.'))
+            .is_some_and(|(uid, gid)| is_number(uid) && is_number(gid)),
+        None => false,
+    }
 }
 
 /// Returns the directories `containers/<id>` of the mounted files.

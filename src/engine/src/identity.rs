@@ -137,6 +137,21 @@ impl Identity {
             source: None,
         }
     }
+
+    /// Takes the container out of a pod to which it does not belong: it becomes the only one of a
+    /// synthetic pod. `id` is the container's, and `annotations` are those of its OCI config.
+    pub fn leave_pod(&mut self, id: &str, annotations: &Map) {
+        self.role = Role::Alone;
+        self.pod = Pod {
+            id: id.to_owned(),
+            name: self.name.clone(),
+            labels: self.labels.clone(),
+            annotations: annotations.clone(),
+            cgroup_parent: std::mem::take(&mut self.pod.cgroup_parent),
+            runtime_handler: std::mem::take(&mut self.pod.runtime_handler),
+            ..Pod::default()
+        };
+    }
 }
 
 /// Source of facts that the OCI config lacks, in data of the engine.

@@ -9,12 +9,16 @@ use crate::{Clues, EngineKind, Identity, Role, cgroup::CgroupsPath, cri, paths};
 /// Annotation that iSulad sets on a sandbox.
 const CHECKPOINT: &str = "cri.sandbox.isulad.checkpoint";
 
-pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
-    let bundle = paths::components(clues.bundle).unwrap_or_default();
-    let runtime = match bundle.as_slice() {
+/// Returns the name of the runtime in the path of the bundle.
+pub(crate) fn runtime(clues: &Clues<'_>) -> Option<String> {
+    match paths::components(clues.bundle)?.as_slice() {
         [.., "engines", runtime, id] if *id == clues.id => Some((*runtime).to_owned()),
         _ => None,
-    };
+    }
+}
+
+pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
+    let runtime = runtime(clues);
     let is_in_own_cgroup = || {
         matches!(CgroupsPath::parse(clues.cgroups_path),
             CgroupsPath::Systemd { prefix: "isulad", name, .. } if name == clues.id)

@@ -69,9 +69,22 @@ struct Metadata {
     name: Option<String>,
 }
 
+/// Whether the bundle is a directory of containers/storage, which CRI-O uses as well.
+pub(crate) fn is_storage(clues: &Clues<'_>) -> bool {
+    containers_dir(&clues.bundle.join("config.json"), clues.id).is_some()
+}
+
+/// Recognizes a container by its cgroup, of which Podman chooses the last name, or by the
+/// annotation of Podman, which users can change. In containers/storage, a container without a
+/// cgroup is Podman's, too: CRI-O always gives one.
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let cgroup = Cgroup::of(clues);
-    if cgroup.is_none() && clues.annotation("io.container.manager") != Some("libpod") {
+    let is_of_storage = || {
+        is_storage(clues)
+            && (clues.cgroups_path.is_empty() || clues.cgroups_path.contains("libpod"))
+    };
+    let is_annotated = || clues.annotation("io.container.manager") == Some("libpod");
+    if cgroup.is_none() && !is_annotated() && !is_of_storage() {
         return None;
     }
     let mut identity = Identity::alone(EngineKind::Podman, clues);
@@ -175,12 +188,7 @@ pub fn reject_infra(identity: &mut Identity, id: &str, annotations: &Map, has_ot
         identity.role = Role::Shared;
         return;
     }
-    identity.role = Role::Alone;
-    identity.pod.id = id.to_owned();
-    identity.pod.annotations.clone_from(annotations);
-    if identity.name != id {
-        identity.pod.name.clone_from(&identity.name);
-    }
+    identity.leave_pod(id, annotations);
 }
 
 /// Returns the directory of image layers in the store that contains a bundle.
