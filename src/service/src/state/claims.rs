@@ -4,7 +4,6 @@
 //! reserved earlier: containers of the same id may be created in two runtime roots at once.
 
 use crate::state::{key::ContainerKey, locks::ContainerLock, registry::Registry};
-use nri_host::sha256 as digest;
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::HashMap, sync::Arc};
 
@@ -29,11 +28,7 @@ impl Claims {
         let mut claimed = lock(&self.0);
         let is_taken = claimed.get(&key.id).is_some_and(|other| other != key)
             || registry.by_nri_id(&key.id).is_some_and(|other| other.key() != key);
-        let id = if is_taken {
-            format!("{}-{}", key.id, &digest(key.root.as_os_str().as_encoded_bytes())[..8])
-        } else {
-            key.id.clone()
-        };
+        let id = if is_taken { key.distinct_id() } else { key.id.clone() };
         claimed.insert(id.clone(), key.clone());
         drop(claimed);
         Claim { claimed: self.0.clone(), id }

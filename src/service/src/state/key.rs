@@ -22,6 +22,11 @@ impl ContainerKey {
         format!("{}-{incarnation:x}", self.file_name())
     }
 
+    /// Returns an id that no container has in another root, and no pod.
+    pub fn distinct_id(&self) -> String {
+        format!("{}-{}", self.id, &digest(self.root.as_os_str().as_encoded_bytes())[..8])
+    }
+
     /// Returns the stem of the record's file name.
     pub fn file_name(&self) -> String {
         let mut text = self.root.as_os_str().as_encoded_bytes().to_vec();

@@ -97,3 +97,45 @@ fn plugins_receive_facts_that_a_container_cannot_forge() {
     node.stop();
     nrid.wait_for_exit();
 }
+
+/// Ids of pods are those of one engine: users of others choose annotations, and some choose ids.
+#[test]
+fn containers_of_other_engines_do_not_enter_a_pod() {
+    let node = Node::new("");
+    let nrid = node.start();
+    let of_pod = |manager: &str| {
+        json!({
+            "io.container.manager": manager,
+            "io.kubernetes.cri-o.ContainerType": "container",
+            "io.kubernetes.cri-o.SandboxID": "p1",
+        })
+    };
+    for (id, cgroup, annotations, expected) in [
+        ("c1", "/pod/crio-c1", of_pod("cri-o"), "p1"),
+        ("c2", "/libpod_parent/libpod-c2", of_pod("libpod"), "c2"),
+        ("p1", "/default/p1", json!({}), "p1-"),
+        ("c3", "/pod/crio-c3", of_pod("cri-o"), "p1"),
+    ] {
+        let config = json!({
+            "ociVersion": "1.0.2", "annotations": annotations, "linux": {"cgroupsPath": cgroup},
+        });
+        let bundle = node.path("bundles").join(id);
+        fs::create_dir_all(&bundle).unwrap();
+        fs::write(bundle.join("config.json"), config.to_string()).unwrap();
+        create_and_start(&node, id, &Sleep::new()).unwrap();
+        let records = fs::read_dir(node.state_dir().join("containers")).unwrap();
+        let texts = records.filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok());
+        let record = texts
+            .filter_map(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
+            .find(|record| record["key"]["id"] == id)
+            .unwrap();
+        let pod = record["pod_id"].as_str().unwrap();
+        let is_expected = match expected.strip_suffix('-') {
+            Some(_) => pod.starts_with(expected),
+            None => pod == expected,
+        };
+        assert!(is_expected, "{id}: {pod}");
+    }
+    node.stop();
+    nrid.wait_for_exit();
+}

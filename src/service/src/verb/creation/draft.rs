@@ -17,7 +17,7 @@ use crate::{
     verb::{
         creation::{
             facts::{self, Subject},
-            pod_identity::is_of_kubernetes,
+            pod_identity::{self, is_of_kubernetes},
         },
         request::VerbRequest,
     },
@@ -105,6 +105,15 @@ impl Service {
                 identity.pod.id.clone_from(&sandbox.record().pod_id);
             }
         }
+        if !pod_identity::may_join(&self.registry, &identity, bundle.dir()) {
+            tracing::warn!(
+                container = key.id,
+                pod = identity.pod.id,
+                engine = %identity.engine,
+                "container names a pod of another engine or store, to which it does not belong"
+            );
+            identity.leave_pod(&key.id, &annotations(&config));
+        }
         let incarnation = now();
         let hook = begin.hook.as_ref().map(|program| HookCall {
             program: program.as_path().to_owned(),
@@ -132,8 +141,13 @@ impl Service {
     }
 }
 
+/// Returns the annotations of an OCI config.
+pub(super) fn annotations(config: &OciConfig) -> Map {
+    config.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+}
+
 fn identity(begin: &Begin, key: &ContainerKey, bundle: &Bundle, config: &OciConfig) -> Identity {
-    let annotations = config.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let annotations = annotations(config);
     let mounts: Vec<_> = config.mounts().filter_map(|m| m.source).map(PathBuf::from).collect();
     identify(&Clues {
         id: &key.id,

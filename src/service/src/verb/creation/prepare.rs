@@ -203,6 +203,11 @@ impl Service {
         let pod = |id: &str| self.registry.pods.get(id);
         infra::prove(&self.path_probe, &mut draft, &begin.environment, pod).await;
         correct(&mut draft);
+        let has_members = |pod: PodRecord| pod.kind != PodKind::SingleContainer;
+        if draft.identity.role == Role::Alone && pod(&draft.nri_id).is_some_and(has_members) {
+            // Users of some engines choose ids. A pod that is not its own has this id.
+            draft.nri_id = draft.key.distinct_id();
+        }
         let pods = &self.settings().config.pods;
         pod_identity::complete(&mut draft.identity, &draft.key, &draft.config, pods);
         Ok(draft)
