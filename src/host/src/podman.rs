@@ -11,6 +11,10 @@
 //! program. If another mount covers the program, or may cover it through links, the container does
 //! not count as an infra container (`mounts`).
 //!
+//! The proof is of the program that runs first, and `exec` runs others. So what the user of the pod
+//! gives to the container counts, too, which the caller knows: with more than Podman itself gives
+//! to it, it is a container like any other.
+//!
 //! There is no other proof: libpod has a flag only in its database, an SQLite file (bbolt before
 //! 5.0) that is not parsed. conmon's command line, the bundle and the lists of containers/storage
 //! depend only on name, cgroup and image, which a user can choose. So an infra container with

@@ -189,11 +189,13 @@ fn an_infra_container_of_play_kube_is_a_sandbox() {
 }
 
 /// `nrid` cannot distinguish an infra container that runs another program from a container that
-/// only has the pod's cgroup. Therefore plugins adjust such an infra container, but receive it as a
-/// container of the same pod.
+/// only has the pod's cgroup, and one that has volumes or other rights is a container like others.
+/// Therefore plugins adjust such an infra container, but receive it as a container of the same pod.
 #[test]
-fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
+fn an_infra_container_with_another_program_or_volumes_is_adjusted_in_its_pod() {
     for (name, options) in [
+        ("pod --volume", ["--volume=/usr:/host:ro".to_owned(), String::new()]),
+        ("pod --security-opt", ["--security-opt=seccomp=unconfined".to_owned(), String::new()]),
         ("pod --infra-image", [format!("--infra-image={PAUSE}"), String::new()]),
         (
             "pod --infra-command",
