@@ -45,8 +45,8 @@ pub(crate) fn decide(
     progress: &Progress,
 ) -> Result<Decision, Refusal> {
     let context = facts::context(pod, container, rules, progress.deadline);
-    let long_text = facts::long_text(pod, container, rules);
-    let evaluation = Evaluation { container, context: &context, device, progress, long_text };
+    let unreadable = facts::unreadable(pod, container, rules);
+    let evaluation = Evaluation { container, context: &context, device, progress, unreadable };
     let mut decision = Decision::default();
     for rule in &rules.rules {
         if rule.observe {
@@ -86,8 +86,8 @@ pub(crate) fn limit(
     let context = facts::context(pod, updated, rules, progress.deadline);
     let device = |_: &str| Err("no update adds a device".to_owned());
     let (container, context, device) = (updated, &context, &device);
-    let long_text = facts::long_text(pod, container, rules);
-    let evaluation = Evaluation { container, context, device, progress, long_text };
+    let unreadable = facts::unreadable(pod, container, rules);
+    let evaluation = Evaluation { container, context, device, progress, unreadable };
     let mut changes = Changes::default();
     for rule in rules.rules.iter().filter(|rule| !rule.observe) {
         let limits = rule.steps.iter().filter(|step| match &step.action {
@@ -115,13 +115,13 @@ struct Evaluation<'a> {
     context: &'a Context<'a, 'a>,
     device: FindDevice<'a>,
     progress: &'a Progress,
-    long_text: Option<EvaluationError>,
+    unreadable: Option<EvaluationError>,
 }
 
 impl Evaluation<'_> {
     fn matches(&self, rule: &Rule) -> Result<bool, Refusal> {
         self.progress.enter(&rule.name);
-        if let Some(error) = &self.long_text {
+        if let Some(error) = &self.unreadable {
             return Err(failed(rule, "match", error.clone()));
         }
         match &rule.condition {

@@ -40,12 +40,23 @@ pub(crate) const OPTIONAL: [&str; 8] = [
 /// at the time. An argument or variable of more than half of it starts no process.
 const MAX_TEXT: usize = 256 << 10;
 
-/// Returns the error if a variable that the rules use has a longer text than rules read.
-pub(crate) fn long_text(
+/// Annotation by which `nrid` says that it could not read what the engine knows of a container.
+const INCOMPLETE: &str = "facts.nri-container-runtime/incomplete";
+
+/// Returns the error if a variable that the rules use has a longer text than rules read, or is
+/// unknown: what an engine could not tell must not count as what a container does not have.
+pub(crate) fn unreadable(
     pod: &PodSandbox,
     container: &Container,
     rules: &RuleSet,
 ) -> Option<EvaluationError> {
+    let of_engine = ["container", "image", "labels", "pod"];
+    if container.annotations.contains_key(INCOMPLETE)
+        && let Some(name) = of_engine.into_iter().find(|name| rules.variables.contains(*name))
+    {
+        let error = format!("{name} is unknown: names and labels could not be read of the engine");
+        return Some(EvaluationError::Failed(error));
+    }
     let is_long = |text: &String| text.len() > MAX_TEXT;
     let has_long = |texts: &HashMap<String, String>| {
         let own = texts.iter().filter(|(key, _)| !key.starts_with(PREFIX));
@@ -361,6 +372,23 @@ mod tests {
         }
     }
 
+    /// 18 MB of labels, which Docker keeps, let a container have no name.
+    #[test]
+    fn what_an_engine_could_not_tell_is_not_missing() {
+        let of = |condition: &str, is_complete: bool| {
+            let text = format!("rules: [{{name: a, match: {condition:?}, refuse: x}}]");
+            let rules = crate::load::load(&text).unwrap();
+            let annotations = (!is_complete).then(|| (INCOMPLETE.to_owned(), "true".to_owned()));
+            let annotations = annotations.into_iter().collect();
+            let container = Container { annotations, ..Container::default() };
+            unreadable(&PodSandbox::default(), &container, &rules).is_some()
+        };
+        for condition in ["container.name == 'a'", "'a' in labels", "image == 'a'"] {
+            assert!(of(condition, false) && !of(condition, true), "{condition}");
+        }
+        assert!(!of("'A' in env", false));
+    }
+
     /// A variable of megabytes kept evaluations busy for minutes.
     #[test]
     fn a_text_that_is_too_long_is_found_if_a_rule_reads_it() {
@@ -374,7 +402,7 @@ mod tests {
             ..Container::default()
         };
         let long = |length: usize, condition: &str| {
-            long_text(&PodSandbox::default(), &container(length), &rules(condition))
+            unreadable(&PodSandbox::default(), &container(length), &rules(condition))
         };
         let condition = "'A' in env && 'a' in annotations";
         let error = long(MAX_TEXT + 1, condition).unwrap().to_string();

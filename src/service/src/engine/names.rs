@@ -59,8 +59,13 @@ enum NamesError {
 
 /// Completes an identity with names and labels from files or the API of its engine. If
 /// `pod_is_known`, the names of the pod are already known from its sandbox. With `needs_labels`,
-/// missing labels are logged, too.
-pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool, needs_labels: bool) {
+/// missing labels are logged, too. Returns whether all is known that the engine knows.
+pub async fn complete(
+    identity: &mut Identity,
+    id: &str,
+    pod_is_known: bool,
+    needs_labels: bool,
+) -> bool {
     let completed = match identity.source.clone() {
         Some(Source::Docker { dirs }) => from_docker(identity, id, &dirs).await,
         Some(Source::Podman { lists }) => from_podman(identity, id, &lists).await,
@@ -76,11 +81,12 @@ pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool, nee
         }
         (_, completed) => completed,
     };
-    let Err(error) = completed else { return };
+    let Err(error) = completed else { return true };
     // Engines without names have no labels, either; other engines are known by traces that do not
     // always lead to their names.
     let has_labels = !matches!(identity.engine, EngineKind::Plain | EngineKind::BuildKit);
-    let is_logged = !matches!(error, NamesError::NoSource) || (needs_labels && has_labels);
+    let is_absent = matches!(error, NamesError::NoSource);
+    let is_logged = !is_absent || (needs_labels && has_labels);
     if is_logged {
         let error = chain(&error);
         let (container, engine) = (id, identity.engine);
@@ -95,6 +101,7 @@ pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool, nee
             tracing::warn!(container, %engine, error, "container names are incomplete");
         }
     }
+    is_absent
 }
 
 async fn from_docker(

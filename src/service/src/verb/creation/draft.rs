@@ -97,7 +97,7 @@ impl Service {
         let uses_labels = !pods.annotations_from_labels.is_empty()
             || self.settings().config.plugin.iter().any(PluginPolicy::is_limited_by_labels);
         let needs_labels = uses_labels && !is_of_kubernetes(&identity);
-        names::complete(&mut identity, &key.id, pod_is_known, needs_labels).await;
+        let is_complete = names::complete(&mut identity, &key.id, pod_is_known, needs_labels).await;
         if identity.role == Role::Member && !pod(&identity.pod.id) {
             // A container of Podman may name only the sandbox container of its pod.
             let sandbox = ContainerKey { root: key.root.clone(), id: identity.pod.sandbox.clone() };
@@ -133,7 +133,7 @@ impl Service {
             identity,
             hook,
             caller,
-            facts: Vec::new(),
+            facts: facts::of_names(is_complete).into_iter().collect(),
             incarnation,
             begun: Instant::now(),
             _permit: permit,
@@ -190,7 +190,8 @@ impl Draft {
         };
         let versions = &service.resource_manager.versions;
         let wanted = &settings.config.containers.facts;
-        self.facts = facts::annotations(wanted, subject, versions, &service.path_probe).await;
+        let found = facts::annotations(wanted, subject, versions, &service.path_probe).await;
+        self.facts.extend(found);
     }
 
     /// Returns a line of the audit log about the creation.

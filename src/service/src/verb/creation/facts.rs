@@ -32,6 +32,12 @@ pub(super) fn remove_forged(annotations: &mut HashMap<String, String>) {
     annotations.retain(|key, _| !is_reserved(key));
 }
 
+/// Returns the annotation of a container whose names and labels could not be read of its engine.
+/// Without a line in the configuration: a rule must not take them for missing.
+pub(super) fn of_names(is_complete: bool) -> Option<(String, String)> {
+    (!is_complete).then(|| (format!("{PREFIX}incomplete"), "true".to_owned()))
+}
+
 /// A container about which facts are wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subject<'a> {
