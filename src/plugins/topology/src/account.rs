@@ -65,7 +65,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     let rules = policy.rules.iter().enumerate();
     let open = rules.filter(|(_, rule)| {
         let gives = policy.classes[&rule.class].cpus == Cpus::Exclusive;
-        gives && rule.namespace.is_none() && !policy.quotas.iter().any(|q| is_covered(rule, q))
+        gives && is_open(rule) && !policy.quotas.iter().any(|q| is_covered(rule, q))
     });
     let rules = open.map(|(index, rule)| {
         format!(
@@ -75,17 +75,28 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             rule.class
         )
     });
-    let classes = policy
-        .classes
-        .iter()
-        .filter(|(_, class)| class.cpus == Cpus::Unmanaged && !class.by_rule_only);
-    let classes = classes.map(|(name, _)| {
-        format!(
-            "class {name:?} is unmanaged: whoever asks for it runs on the exclusive CPUs of \
-             others, too: set by_rule_only"
-        )
+    let classes = policy.classes.iter().filter(|(_, class)| class.cpus == Cpus::Unmanaged);
+    let classes = classes.filter_map(|(name, class)| {
+        let by_rule = || policy.rules.iter().position(|rule| rule.class == *name && is_open(rule));
+        let (how, what) = if policy.default_class == *name {
+            ("each container that asks for nothing".to_owned(), "choose another default_class")
+        } else if !class.by_rule_only {
+            ("whoever asks for it".to_owned(), "set by_rule_only")
+        } else {
+            let who = format!("whoever chooses what rule {} matches", by_rule()? + 1);
+            (who, "give the rule a namespace that tenants do not choose")
+        };
+        Some(format!(
+            "class {name:?} is unmanaged: {how} runs on the exclusive CPUs of others, too: {what}"
+        ))
     });
     rules.chain(classes).collect()
+}
+
+/// Whether a rule matches containers outside of Kubernetes: their namespace is not their own, and
+/// they choose names, labels and limits.
+fn is_open(rule: &Rule) -> bool {
+    rule.namespace.as_ref().is_none_or(|namespace| namespace.matches("default"))
 }
 
 /// Whether a quota is surely that of all containers that a rule matches, or an earlier one is.

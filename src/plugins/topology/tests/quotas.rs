@@ -210,7 +210,7 @@ fn a_quota_by_engine_holds_where_the_engine_is_unknown() {
 #[test]
 fn rules_that_give_cpus_to_whoever_asks_are_named() {
     let check = |text: &str, count: usize| {
-        let policy: Policy = format!("[class.own]\ncpus = 'exclusive'\n{text}").parse().unwrap();
+        let policy: Policy = format!("{text}\n[class.own]\ncpus = 'exclusive'\n").parse().unwrap();
         assert_eq!(warnings(&policy).len(), count, "{:?}", warnings(&policy));
     };
     let rule = "[[rule]]\nclass = 'own'\nname = 'db*'\n";
@@ -221,7 +221,15 @@ fn rules_that_give_cpus_to_whoever_asks_are_named() {
     check(&format!("{rule}[[quota]]\nexclusive_cpus = 1\nimage = 'x'\n"), 1);
     check(&format!("{rule}image = 'x'\n[[quota]]\nexclusive_cpus = 1\nimage = 'x'\n"), 0);
     check("[class.free]\ncpus = 'unmanaged'\n", 1);
-    check("[class.free]\ncpus = 'unmanaged'\nby_rule_only = true\n", 0);
+    let free = "[class.free]\ncpus = 'unmanaged'\nby_rule_only = true\n";
+    check(free, 0);
+    let by =
+        |rest: &str| format!("{free}[[rule]]\nclass = 'free'\nname = 'node-exporter*'\n{rest}");
+    check(&by(""), 1);
+    check(&by("namespace = 'kube-system'\n"), 0);
+    check(&by("namespace = '*'\n"), 1);
+    check(&format!("default_class = 'free'\n{free}"), 1);
+    check(&format!("{rule}namespace = '*'\n"), 1);
     let warning = warnings(&format!("[class.own]\ncpus = 'exclusive'\n{rule}").parse().unwrap());
     assert!(warning[0].starts_with("rule 1 gives exclusive CPUs (class \"own\")"), "{warning:?}");
 }
