@@ -1,55 +1,16 @@
 //! Describes the machine and the programs of a run.
 
 use crate::bench::Bench;
-use serde_json::{Value, json};
-use std::{fs, path::Path, process::Command};
+use nri_bench::machine::version;
+use std::path::Path;
 
 /// Returns the description as pairs of name and text.
 pub(crate) fn describe(bench: &Bench) -> Vec<(&'static str, String)> {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let field = |text: &str, name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        line.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
-    };
-    let first = |program: &Path, argument: &str| {
-        let output = Command::new(program).arg(argument).output();
-        let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
-        text.unwrap_or_default().lines().next().unwrap_or_default().to_owned()
-    };
-    let git = |arguments: &[&str]| {
-        let mut command = Command::new("git");
-        let output = command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
-        let text = output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
-        text.unwrap_or_default()
-    };
-    let changed = if git(&["status", "--porcelain"]).is_empty() { "" } else { ", with changes" };
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let mut all = vec![
-        ("commit", format!("{}{changed}", git(&["log", "-1", "--format=%h of %cs"]))),
-        ("form", if bench.options.is_quick { "short" } else { "full" }.to_owned()),
-        ("processor", format!("{}, {cores} cores", field(&read("/proc/cpuinfo"), "model name"))),
-        ("memory", field(&read("/proc/meminfo"), "MemTotal")),
-        ("kernel", read("/proc/sys/kernel/osrelease").trim().to_owned()),
-        ("virtual machine", first(Path::new("systemd-detect-virt"), "--vm")),
-        ("directories", format!("{} ({})", std::env::temp_dir().display(), file_system())),
-        ("load before", read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned()),
-    ];
-    all.extend(bench.peers.runtimes.iter().map(|r| (r.name, first(&r.path, "--version"))));
-    all.push(("Go", first(Path::new("go"), "version")));
-    all.push(("rustc", first(Path::new("rustc"), "--version")));
+    let form = if bench.options.is_quick { "short" } else { "full" };
+    let mut all = nri_bench::machine::describe(form);
+    all.extend(bench.peers.runtimes.iter().map(|r| (r.name, version(&r.path, "--version"))));
+    all.push(("Go", version(Path::new("go"), "version")));
+    all.push(("rustc", version(Path::new("rustc"), "--version")));
     all.retain(|(_, text)| !text.is_empty());
     all
-}
-
-/// Type of the file system on which the state directories and bundles are.
-fn file_system() -> String {
-    let mut command = Command::new("stat");
-    let output = command.args(["-f", "-c", "%T"]).arg(std::env::temp_dir()).output();
-    output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
-}
-
-/// The description as JSON.
-pub(crate) fn json(machine: &[(&'static str, String)]) -> Value {
-    let members = machine.iter().map(|(name, text)| ((*name).to_owned(), json!(text)));
-    Value::Object(members.collect())
 }

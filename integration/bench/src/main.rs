@@ -17,7 +17,6 @@ mod peers;
 mod report;
 mod row;
 mod rows;
-mod stats;
 mod timing;
 
 use accounting::Cgroup;

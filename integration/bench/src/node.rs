@@ -1,6 +1,7 @@
 //! An installation for one series: configuration, state directory, plugins and `nrid`.
 
-use crate::{bench::Bench, peers::run};
+use crate::bench::Bench;
+use nri_bench::programs::run;
 use nri_integration::wait_until;
 use serde_json::Value;
 use std::{

@@ -1,9 +1,9 @@
 //! Finds and builds the programs that are compared with ours: runtimes, C programs, and upstream's
 //! adaptation in Go.
 
+use nri_bench::programs::{compile, run, source};
 use nri_integration::find_program;
 use std::{
-    ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -66,23 +66,4 @@ impl Peers {
         let plugin = dir.join("plugin");
         Self { exit, execv_exit, peak, runtimes, adaptation, plugin, request }
     }
-}
-
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
-}
-
-/// Compiles a C program statically.
-fn compile(name: &str, output: PathBuf, options: &[&str]) -> PathBuf {
-    let compiler = std::env::var_os("CC").unwrap_or_else(|| OsString::from("cc"));
-    let mut command = Command::new(compiler);
-    command.args(["-O2", "-static", "-o"]).arg(&output).args(options);
-    run(command.arg(source("c").join(format!("{name}.c"))));
-    output
-}
-
-/// Runs a command that must succeed.
-pub(crate) fn run(command: &mut Command) {
-    let status = command.status().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    assert!(status.success(), "{command:?}: {status}");
 }

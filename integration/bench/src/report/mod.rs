@@ -3,10 +3,8 @@
 mod chart;
 mod markdown;
 
-use crate::{
-    machine,
-    row::{Row, Target},
-};
+use crate::row::{Row, Target};
+use nri_bench::machine;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 

@@ -2,10 +2,10 @@
 
 use crate::{
     bench::Bench,
-    peers::run,
     row::{Row, Target},
     timing::children_cpu,
 };
+use nri_bench::programs::run;
 use std::process::Command;
 
 /// The programs of a node.

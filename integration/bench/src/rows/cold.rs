@@ -5,9 +5,9 @@ use crate::{
     life::Container,
     node::Node,
     row::{Row, Target, milliseconds},
-    stats::{added, median},
     timing::{Measured, interleaved},
 };
+use nri_bench::stats::{added, median};
 
 pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
     let Some(runtime) = bench.peers.runtimes.iter().find(|r| bench.check(r).is_ok()) else {

@@ -5,9 +5,9 @@ use crate::{
     bench::Bench,
     peer::{AdaptationProcess, Creations},
     row::{Row, Target},
-    stats::{median, percentile},
     timing::{Measured, interleaved},
 };
+use nri_bench::stats::{median, percentile};
 use std::{path::Path, process::Command};
 
 /// Number of plugins, and the target: the largest quotient of our p50, p99 and CPU time and

@@ -6,9 +6,9 @@ use crate::{
     bench::Bench,
     peer::Creations,
     row::{Row, Target},
-    stats::{median, ratios},
     timing::{Measured, interleaved},
 };
+use nri_bench::stats::{median, ratios};
 
 /// Number of plugins, number of creations in flight, and the smallest ratio of our throughput to
 /// upstream's.

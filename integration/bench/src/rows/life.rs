@@ -7,9 +7,9 @@ use crate::{
     node::Node,
     peers::Runtime,
     row::{Row, Target, milliseconds},
-    stats::{added, median},
     timing::{Measured, interleaved, timed},
 };
+use nri_bench::stats::{added, median};
 
 /// Names of the series with a program in front of the runtime, and their targets.
 const SERIES: [(&str, Option<f64>); 6] = [

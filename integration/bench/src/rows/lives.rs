@@ -9,9 +9,9 @@ use crate::{
     node::Node,
     peers::Runtime,
     row::{Row, Target, milliseconds},
-    stats::{added, median, ratios},
     timing::{Measured, interleaved},
 };
+use nri_bench::stats::{added, median, ratios};
 use std::{path::Path, thread, time::Instant};
 
 /// Number of containers that live at the same time.

@@ -7,9 +7,9 @@ use crate::{
     node::Node,
     peers::Runtime,
     row::{Row, Target, milliseconds},
-    stats::{added, median},
     timing::{Measured, interleaved},
 };
+use nri_bench::stats::{added, median};
 use std::{thread, time::Duration};
 
 /// Number of lives in a sample.

@@ -7,9 +7,9 @@ use crate::{
     node::Node,
     peers::Runtime,
     row::{Row, Target, milliseconds},
-    stats::{added, median, median_error},
     timing::{Measured, interleaved},
 };
+use nri_bench::stats::{added, median, median_error};
 use nri_integration::wait_until;
 use std::{thread, time::Duration};
 

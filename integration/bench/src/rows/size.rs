@@ -4,9 +4,9 @@
 
 use crate::{
     bench::Bench,
-    peers::run,
     row::{Row, Target},
 };
+use nri_bench::programs::run;
 use serde_json::Value;
 use std::{fs, process::Command};
 

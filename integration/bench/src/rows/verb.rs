@@ -7,9 +7,9 @@ use crate::{
     node::Node,
     peers::Runtime,
     row::{Row, Target, milliseconds},
-    stats::{added, median},
     timing::{Call, Measured, called, interleaved},
 };
+use nri_bench::stats::{added, median};
 use std::path::Path;
 
 /// Verbs without an event, with arguments. Signal 0 only checks that the process exists.
