@@ -5,12 +5,12 @@
 CARGO ?= cargo
 
 .PHONY: help build clean release libnri setup demo quick test test-one test-engines \
-	test-engines-extra test-hosts pictures test-installed test-packaging \
-	test-kubernetes conformance test-cgroup2 test-engines-guest test-rootless test-updates \
-	test-takeover runc-suite chaos crash-points vectors topology-histories test-topology \
-	check-upstream compare-plugins compare-placement fuzz fuzz-short bench instructions \
-	test-size soak lint test-crates sanitize deny packages test-packages test-reproducible \
-	test-policies test-aarch64
+	test-engines-extra test-hosts pictures test-installed test-packaging test-kubernetes \
+	conformance test-cgroup2 test-engines-guest test-rootless test-updates test-takeover \
+	runc-suite chaos crash-points vectors topology-histories test-topology check-upstream \
+	compare-plugins compare-placement fuzz fuzz-short bench isolation instructions test-size \
+	soak lint test-crates sanitize deny packages test-packages test-reproducible test-policies \
+	test-aarch64
 
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
 WASM ?= nri-wasm-host
@@ -270,6 +270,23 @@ bench: setup release ## compare with bare runtimes and upstream's NRI (ROWS=, QU
 	TMPDIR=$(or $(TMPDIR),/dev/shm) $${CARGO_TARGET_DIR:-target}/release/nri-bench \
 		$(if $(QUICK),--quick) \
 		$(if $(OUT),--out '$(OUT)') $(if $(BUILD),--build '$(BUILD)') $(ROWS)
+
+# SERVICES='heavy redis', NEIGHBOURS='compute-heavy' and WAYS='topology rules' select what is
+# measured, RUNS=20 and SECONDS=5 how long: all of it takes hours, QUICK=1 a few minutes. SEED=N
+# repeats an order, SUITE is that of Docker, OUT the directory of the results. See
+# integration/bench/README.md.
+isolation: export CARGO_INCREMENTAL = 0
+isolation: setup release ## a service beside its neighbours (QUICK=1, SERVICES=, WAYS=, OUT= …)
+	integration/engines/setup.sh --suites '$(or $(SUITE),trixie)'
+	$(if $(or $(findstring redis,$(SERVICES)),$(if $(SERVICES)$(QUICK),,all)), \
+		integration/bench/isolation/redis.sh)
+	$(CARGO) build --release -p nri-bench
+	TMPDIR=$(or $(TMPDIR),/dev/shm) $${CARGO_TARGET_DIR:-target}/release/nri-bench-isolation \
+		$(if $(QUICK),--quick) $(if $(RUNS),--runs '$(RUNS)') \
+		$(if $(SECONDS),--seconds '$(SECONDS)') $(if $(SERVICES),--services '$(SERVICES)') \
+		$(if $(NEIGHBOURS),--neighbours '$(NEIGHBOURS)') $(if $(WAYS),--ways '$(WAYS)') \
+		$(if $(SEED),--seed '$(SEED)') $(if $(SUITE),--suite '$(SUITE)') \
+		$(if $(OUT),--out '$(OUT)')
 
 # Needs valgrind. Incremental builds are cut into other units, and so have other instructions.
 instructions: export CARGO_INCREMENTAL = 0
