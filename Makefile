@@ -16,8 +16,8 @@ CARGO ?= cargo
 WASM ?= nri-wasm-host
 PLUGINS := $(patsubst src/plugins/%/Cargo.toml,nri-%,$(wildcard src/plugins/*/Cargo.toml))
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
-# A test of the workspace by its name. A selection of packages would give dependencies other features
-# than `make build`, and compile them again.
+# A test of the workspace by its name. A selection of packages would give dependencies other
+# features than `make build`, and compile them again.
 TEST = $(CARGO) test --workspace --test
 
 help: ## this list

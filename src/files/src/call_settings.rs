@@ -6,8 +6,9 @@
 //!
 //! The wrapper follows the file only if root alone can change it, and if the format, the path of
 //! the configuration, the mount namespace and, for events and `exec`, the user and the user
-//! namespace are those of the call. Otherwise it makes the same settings from the configuration file. Break-glass and
-//! variables of the environment are no part of the file: each call that they concern looks at them.
+//! namespace are those of the call. Otherwise it makes the same settings from the configuration
+//! file. Break-glass and variables of the environment are no part of the file: each call that they
+//! concern looks at them.
 //! A crash or an idle end of `nrid` leaves the file; `nrictl stop` and a boot remove it.
 
 use crate::digest::digest;

@@ -36,8 +36,9 @@ impl<'a> MountTree<'a> {
     }
 
     /// Returns the path of a file on the shortest mount point at which its file system shows it,
-    /// and that mount: `/etc`, and neither `/sysroot/…/etc` nor, however short its path is, a volume
-    /// that is a bind mount of it: users name volumes. `id` is device and inode of the file, which is on `mount`.
+    /// and that mount: `/etc`, and neither `/sysroot/…/etc` nor, however short its path is, a
+    /// volume that is a bind mount of it: users name volumes. `id` is device and inode of the file,
+    /// which is on `mount`.
     ///
     /// # Errors
     /// The path is not on its mount, which changed meanwhile.

@@ -329,8 +329,8 @@ mod tests {
             let context = super::context(&pod, container, &rules, deadline);
             Expression::parse(condition).unwrap().is_true(&context)
         };
-        let source = r#"[{"destination": "/data", "source": "/link", "real": "/etc", "writable": true,
-            "propagation": "rslave", "kind": "bind", "type": "directory", "later": 1}]"#;
+        let source = r#"[{"destination": "/data", "source": "/link", "real": "/etc",
+            "writable": true, "propagation": "rslave", "kind": "bind", "type": "directory", "later": 1}]"#;
         for (name, value, condition) in [
             (
                 "device_access",
@@ -353,8 +353,8 @@ mod tests {
             ("mount_sources", "[]", "mount_sources.all(m, m.kind == 'device')"),
             (
                 "mount_sources",
-                r#"[{"destination": "/", "source": "h:/", "real": "h:/", "writable": true, "kind": "device",
-                     "propagation": "rslave"}]"#,
+                r#"[{"destination": "/", "source": "h:/", "real": "h:/", "writable": true,
+                     "kind": "device", "propagation": "rslave"}]"#,
                 "mount_sources[0].type == ''",
             ),
         ] {

@@ -220,9 +220,7 @@ impl Record {
     /// container that stays in those of its caller.
     pub fn cgroup(&self) -> Option<CgroupDirs> {
         let membership = self.cgroups.as_deref().filter(|text| !text.is_empty())?;
-        if !self.runtime.makes_cgroups() {
-            return None;
-        }
+        let membership = self.runtime.makes_cgroups().then_some(membership)?;
         let path = self.container.text(&["linux", "cgroups_path"]);
         let subgroup = self.container.entry("annotations", location::SUBGROUP_ANNOTATION);
         Some(location::locate(membership, path, self.runtime.uses_systemd(), subgroup))

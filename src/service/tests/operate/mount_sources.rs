@@ -18,12 +18,13 @@ const MOUNTS: &str = "
     mkdir -p etc srv/shared srv/mnt/inner volumes/bind/_data volumes/disk/_data \\
         volumes/layers/_data volumes/kernel/_data volumes/memory/_data volumes/s/_data \\
         volumes/ov/_data credentials/of/a/service \\
-        storage/a/diff storage/b/diff storage/c/diff storage/c/work storage/c/merged storage/l over/up over/work over/merge foreign rootfs plain
+        storage/a/diff storage/b/diff storage/c/diff storage/c/work storage/c/merged storage/l \\
+        over/up over/work over/merge foreign rootfs plain
     ln -s ../a/diff storage/l/A
     touch etc/passwd storage/a/diff/file
     mount --bind etc volumes/bind/_data
-    mount -t sysfs server:/export volumes/disk/_data
-    mount -t sysfs $D/host/srv/shared volumes/kernel/_data
+    mount -t devpts server:/export volumes/disk/_data
+    mount -t devpts $D/host/srv/shared volumes/kernel/_data
     mount -t tmpfs tmpfs volumes/memory/_data
     mount -t tmpfs secrets credentials/of/a/service
     mkdir credentials/of/a/service/key
@@ -118,10 +119,10 @@ fn a_source_is_followed_through_mounts_to_where_its_files_are() {
         of("bind", &[("etc", true)]),
         of("bind", &[("etc/passwd", false)]),
         vec![device("server:/export")],
-        vec![device("sysfs")],
+        vec![device("devpts")],
         of("bind", &[("volumes/memory/_data", true)]),
         of("bind", &[("credentials/of/a/service/key", true)]),
-        of("bind", &[("credentials", false)]),
+        of("bind", &[("credentials", true)]),
         layers(true),
         layers(false),
         of("bind", &[("srv/mnt", true), ("etc", true)]),

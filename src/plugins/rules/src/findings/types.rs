@@ -302,8 +302,8 @@ mod tests {
             resources: Some(resources).into(),
             ..Default::default()
         };
-        let source = "[{\"destination\": \"\", \"real\": \"\", \"writable\": true, \
-             \"kind\": \"\", \"type\": \"\"}]";
+        let source = r#"[{"destination": "", "source": "", "real": "", "writable": true,
+             "propagation": "", "kind": "", "type": ""}]"#;
         let fact = |name: &str| {
             let value = match name {
                 "device_access" => "c 1:3 rwm",
