@@ -186,6 +186,35 @@ fn a_missing_required_plugin_refuses_creations_and_no_other_verb() {
     });
 }
 
+#[test]
+fn a_missing_required_plugin_refuses_updates_of_what_it_has_set() {
+    let Some(go_plugin) = go_plugin("updates without a required plugin") else { return };
+    for_each_runtime("updates without a required plugin", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("plugin = [{ match = '10-guard', required = true }]\n");
+        node.ctl(&["start"]).success();
+        let id = node.id("c");
+        let adjust = json!({"linux": {"resources": {"pids": {"limit": 77}}}});
+        let rules = json!({"rules": [{"id": id, "adjust": adjust}]}).to_string();
+        let plugin = node.connect("10-guard", &go_plugin, &rules);
+        create(&node, "c").success();
+        plugin.stop();
+        wait_until("nrid to disconnect the plugin", || {
+            let status = node.status()?;
+            (!status["plugins"].as_array()?.iter().any(|p| p["state"] == "active")).then_some(())
+        });
+        let line = node.call(&["update", "--pids-limit", "40", &id]).refusal();
+        for word in ["10-guard", "required", "pids.limit", &id] {
+            assert!(line.contains(word), "{word:?} is not in: {line}");
+        }
+        assert_eq!(pids(&node, &id), "77");
+        node.call(&["update", "--cpu-period", "50000", "--cpu-quota", "40000", &id]).success();
+        let _plugin = node.connect("10-guard", &go_plugin, "{}");
+        node.call(&["update", "--pids-limit", "40", &id]).success();
+        assert_eq!(pids(&node, &id), "40");
+    });
+}
+
 /// Returns a runtime that delays `create` of this container until the file `release` exists. The
 /// runtime creates the file `working` before it waits.
 fn delaying_runtime(node: &Node, runtime: &Runtime, id: &str) -> Runtime {

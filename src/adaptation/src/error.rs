@@ -159,6 +159,22 @@ pub enum AdaptError {
         /// Id of the container.
         container: String,
     },
+    /// A required plugin is not active, and an update changes a field that it has set.
+    #[error(
+        "required plugin {plugin} is not active{}, so {field} of {container}, which it has set, \
+         cannot be updated",
+        .why.as_ref().map_or(String::new(), |why| format!(" ({why})"))
+    )]
+    RequiredOwner {
+        /// Plugin that owns the field.
+        plugin: PluginId,
+        /// Why a launched plugin of this name does not run.
+        why: Option<String>,
+        /// Name of the field.
+        field: String,
+        /// Id of the container.
+        container: String,
+    },
     /// A required plugin could not be launched.
     #[error("required plugin {plugin} cannot be started: {source}")]
     Start {
@@ -320,6 +336,7 @@ impl AdaptError {
             | Self::Rejected { .. } => Fault::Plugin,
             Self::TooLarge { .. } => Fault::Caller,
             Self::RequiredMissing { .. }
+            | Self::RequiredOwner { .. }
             | Self::Start { .. }
             | Self::PluginDirectory { .. }
             | Self::ConnectionsDisabled => Fault::Operator,
@@ -335,6 +352,7 @@ impl AdaptError {
             | Self::NoVerdict { plugin, .. }
             | Self::TooLarge { plugin, .. }
             | Self::Enlarged { plugin, .. }
+            | Self::RequiredOwner { plugin, .. }
             | Self::Start { plugin, .. } => Some(plugin),
             Self::Merge { source, .. } => Some(source.plugin()),
             Self::Denied { denied, .. } => Some(&denied.plugin),

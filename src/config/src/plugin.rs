@@ -41,7 +41,8 @@ section! {
         #[key(Choice(ValidationFailure::CHOICES), Value("\"fail\""), "\"ignore\"")]
         #[serde(default, alias = "validation-failure")]
         pub validation_failure: ValidationFailure,
-        /// Refuses to create containers while the plugin is not connected.
+        /// Refuses to create containers while the plugin is not connected. An engine's update of
+        /// fields that the plugin has set in a container is refused, too.
         #[key(Boolean, Value("false"), "true")]
         #[serde(default)]
         pub required: bool,

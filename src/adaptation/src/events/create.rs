@@ -264,7 +264,7 @@ fn check_size(plugin: &PluginId, container: &Container) -> Result<(), AdaptError
 
 /// Returns the policies that require a plugin of this container while none of `plugins` matches
 /// them.
-fn missing_required<'a>(
+pub(crate) fn missing_required<'a>(
     config: &'a AdaptationConfig,
     plugins: &[Arc<Plugin>],
     subject: Option<&Subject>,

@@ -2,17 +2,22 @@
 
 use nri_api::proto::{Event, StopContainerRequest, UpdateContainerRequest};
 use nri_merge::{UpdateMerge, UpdateOutcome, UpdatesMerge, UpdatesOutcome};
+use std::sync::Arc;
 use tracing::{debug, warn};
 
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
+use crate::events::create::missing_required;
 use crate::events::reply_log::log_updates;
 use crate::events::turn::Turn;
 use crate::events::withhold::withhold_updates;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::RequestTickets;
+use crate::order::slot::PluginTicket;
+use crate::plugin::handle::Plugin;
 use crate::plugin::request::{EncodedRequest, UpdateRequests};
 use crate::plugin::status::AbsentPlugin;
+use crate::policy::scope::Subject;
 
 /// Outcome of the stop of a container.
 #[derive(Debug)]
@@ -28,7 +33,8 @@ impl Adaptation {
     /// outcome. For order, commit and dropped futures see [`Adaptation::create_container`].
     ///
     /// # Errors
-    /// If a plugin refuses, or replies contradict one another.
+    /// If a plugin refuses, replies contradict one another, or a required plugin is not active that
+    /// owns what the update changes.
     pub async fn update_container<R>(
         &self,
         request: UpdateContainerRequest,
@@ -43,6 +49,13 @@ impl Adaptation {
         let resources = request.linux_resources.unwrap_or_default();
         let mut merge = UpdateMerge::new(request.pod.unwrap_or_default(), container, resources);
         let requests = UpdateRequests::new(&merge);
+        let mut sessions: Vec<_> =
+            tickets.plugins.iter().flat_map(PluginTicket::sessions).cloned().collect();
+        let check_owners = |sessions: &[Arc<Plugin>]| {
+            let checked = self.check_owners(sessions, &id, context, subject.as_ref());
+            checked.or_else(|e| context.refuse(e))
+        };
+        check_owners(&sessions)?;
         let mut time = self.core.request_time(event, &id, Some(context));
         for ticket in tickets.plugins {
             let turn = self.core.turn(ticket, &mut time, context, subject.as_ref()).await?;
@@ -56,6 +69,9 @@ impl Adaptation {
             }
             let request = requests.next(&merge);
             let reply = time.call(&plugin, withheld, permit, &request).await;
+            if matches!(reply, Ok(None)) {
+                sessions.retain(|session| session.id != plugin.id);
+            }
             if let Some(mut reply) = context.record_reply(&plugin, withheld, reply)? {
                 plugin.counters.record_requests(reply.update.len(), reply.evict.len());
                 log_updates(&plugin.id, &reply.update, &reply.evict);
@@ -89,8 +105,32 @@ impl Adaptation {
                 })?;
             }
         }
+        // Checked again: a plugin may have closed meanwhile, or was skipped.
+        check_owners(&sessions)?;
         let _permit = self.core.permit_to_commit(tickets.commit).await;
         Ok(commit(merge.finish()).await)
+    }
+
+    /// Fails if a policy requires a plugin that owns what the update changes, and no connected
+    /// plugin matches the policy: what the plugin has decided would be undone without it.
+    fn check_owners(
+        &self,
+        plugins: &[Arc<Plugin>],
+        container: &str,
+        context: &RequestContext,
+        subject: Option<&Subject>,
+    ) -> Result<(), AdaptError> {
+        let config = self.core.config();
+        let owned_by_missing = missing_required(&config, plugins, subject)
+            .find_map(|policy| context.owned().iter().find(|(_, owner)| policy.matches(owner)));
+        let Some((field, owner)) = owned_by_missing else { return Ok(()) };
+        let mut absent = self.core.registry.absent(|_| false).into_iter();
+        Err(AdaptError::RequiredOwner {
+            plugin: owner.clone(),
+            why: absent.find_map(|absent| (absent.plugin == *owner).then_some(absent.why)),
+            field: field.clone(),
+            container: container.to_owned(),
+        })
     }
 
     /// Notifies the plugins of the stop of a container, then calls `commit` with the updates of

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 pub struct RequestContext {
     consult_all: bool,
     origin: Option<Origin>,
+    owned: Vec<(String, PluginId)>,
     /// Since when the caller waits.
     start: OnceLock<Instant>,
     progress: Mutex<Progress>,
@@ -63,6 +64,12 @@ impl RequestContext {
         Self { origin: Some(origin), ..self }
     }
 
+    /// Sets the fields that an update changes and plugins own: a required one has to be active.
+    #[must_use]
+    pub fn with_owned(self, owned: Vec<(String, PluginId)>) -> Self {
+        Self { owned, ..self }
+    }
+
     /// Sets since when the caller waits, if that is before the request: plugins then have less time
     /// for it ([`AdaptationConfig::reply_limit`](crate::AdaptationConfig::reply_limit)).
     #[must_use]
@@ -78,6 +85,11 @@ impl RequestContext {
     /// Returns the origin of what the request is about, if the caller has set it.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         self.origin.as_ref()
+    }
+
+    /// Returns the fields that the update changes and plugins own.
+    pub(crate) fn owned(&self) -> &[(String, PluginId)] {
+        &self.owned
     }
 
     /// Returns the replies without effect, and removes them.

@@ -2,7 +2,10 @@
 
 use crate::harness::*;
 use async_trait::async_trait;
-use nri_adaptation::{AdaptationConfig, DefaultValidatorConfig, OnFailure, PluginPolicy};
+use nri_adaptation::{
+    AdaptationConfig, DefaultValidatorConfig, OnFailure, PluginPolicy, RequestContext,
+};
+use nri_api::PluginId;
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, status, ttrpc};
@@ -261,6 +264,37 @@ async fn no_container_is_created_without_a_required_plugin() {
     a.end.close();
     harness.log.wait("manager 77-a Closed").await;
     assert_eq!(harness.create("c").await.unwrap_err(), missing("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_of_a_required_plugin_is_not_updated_without_it() {
+    let policy = PluginPolicy { plugin: "a".into(), required: true, ..Default::default() };
+    let harness =
+        Harness::with(AdaptationConfig { policies: vec![policy], ..AdaptationConfig::default() })
+            .await;
+    let update = async |owners: &[(&str, &str)]| {
+        let owned = owners
+            .iter()
+            .map(|(field, owner)| ((*field).to_owned(), PluginId::from_file_name(owner).unwrap()));
+        let context = RequestContext::default().with_owned(owned.collect());
+        let container = Some(container("c")).into();
+        let request = UpdateContainerRequest { container, ..Default::default() };
+        let updated = harness.adaptation.update_container(request, &context, async |_| ()).await;
+        updated.map_err(|e| e.to_string())
+    };
+    let missing = "required plugin 10-a is not active, so cpu.cpus of c, which it has set, cannot \
+        be updated";
+    let owned = [("memory.limit", "20-b"), ("cpu.cpus", "10-a")];
+    assert_eq!(update(&owned).await.unwrap_err(), missing);
+    for others in [&owned[..0], &owned[..1]] {
+        update(others).await.unwrap();
+    }
+    // It need not subscribe to updates, and may have got another index.
+    let a = harness.plugin("77-a", &[STOP_CONTAINER], Quiet).await;
+    update(&owned).await.unwrap();
+    a.end.close();
+    harness.log.wait("manager 77-a Closed").await;
+    assert_eq!(update(&owned).await.unwrap_err(), missing);
 }
 
 /// Never replies to `CreateContainer`.

@@ -225,7 +225,8 @@ pub enum OperatorError {
     /// An event failed, and the operator is at fault.
     #[error(transparent)]
     Event(Box<AdaptError>),
-    /// A required plugin is missing, so that every creation fails until it is there.
+    /// A required plugin is missing, so that every creation fails until it is there, and so does
+    /// every update of what it has set.
     #[error("{0}: 'nrictl status' shows why; {BreakGlassHint}")]
     RequiredMissing(Box<AdaptError>),
     /// The limit of open files is too low for another container.
@@ -338,7 +339,8 @@ impl HostError {
 impl From<AdaptError> for Error {
     fn from(error: AdaptError) -> Self {
         let fault = error.fault();
-        let is_required = matches!(error, AdaptError::RequiredMissing { .. });
+        let is_required =
+            matches!(error, AdaptError::RequiredMissing { .. } | AdaptError::RequiredOwner { .. });
         let error = Box::new(error);
         match fault {
             Fault::Operator if is_required => OperatorError::RequiredMissing(error).into(),

@@ -133,6 +133,9 @@ impl RefusalCause {
         }
         let mut cause = Self::default();
         cause.plugins.extend(error.plugin().map(ToString::to_string));
+        if let AdaptError::RequiredOwner { field, .. } = error {
+            cause.fields.push(field.clone());
+        }
         if let AdaptError::Merge {
             source: MergeError::Conflict { owner, field, key, .. }, ..
         } = error
@@ -198,5 +201,13 @@ mod tests {
         let missing =
             AdaptError::RequiredMissing { plugin: "40-r".into(), why: None, container: "c".into() };
         assert_eq!(RefusalCause::of(&missing.into()).plugins, ["40-r"]);
+        let owner = AdaptError::RequiredOwner {
+            plugin: PluginId::new("40", "r").unwrap(),
+            why: None,
+            field: "cpu.cpus".into(),
+            container: "c".into(),
+        };
+        let cause = RefusalCause::of(&owner.into());
+        assert_eq!((cause.plugins, cause.fields), (vec!["40-r".into()], vec!["cpu.cpus".into()]));
     }
 }

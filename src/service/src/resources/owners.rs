@@ -2,7 +2,7 @@
 //! engine set last has no owner.
 
 use nri_api::{
-    FieldKind, NO_PARTITION, PARTITION, PARTITION_FILES, RESOURCE_FIELDS, ResourceField,
+    FieldKind, NO_PARTITION, PARTITION, PARTITION_FILES, PluginId, RESOURCE_FIELDS, ResourceField,
     entry_name, field_kind, full_name,
     proto::{Field, FieldOwners, LinuxResources},
     set_by, undone_by,
@@ -87,6 +87,19 @@ pub fn release(owners: &mut FieldOwners, requested: &Value) {
             keys(value).iter().for_each(|key| drop(keyed.owners.remove(key)));
         }
     }
+}
+
+/// Returns the fields that plugins own of `requested`, a part of `linux.resources` that the engine
+/// wants to set, each with its owner.
+pub fn replaced_by(owners: &FieldOwners, requested: &Value) -> Vec<(String, PluginId)> {
+    let (mut left, mut replaced) = (owners.clone(), owners.clone());
+    release(&mut left, requested);
+    remove(&mut replaced, &left);
+    let named = by_field(&replaced).into_iter().flat_map(|(field, plugins)| {
+        let ids = plugins.into_iter().filter_map(|plugin| PluginId::from_file_name(&plugin).ok());
+        ids.map(move |plugin| (field.clone(), plugin))
+    });
+    named.collect()
 }
 
 /// Removes what makes a container whose CPUs a plugin has set a partition, unless a plugin wants
@@ -236,6 +249,10 @@ mod tests {
             assert_eq!(of(&owners, field).as_deref(), Some("10-a"), "{field}");
         }
         assert_eq!(of(&owners, "memory.swap"), None);
+        let requested = json!({"memory": {"limit": 2}, "cpu": {"shares": 2, "cpus": "1"}});
+        let replaced = replaced_by(&owners, &requested);
+        let replaced: Vec<_> = replaced.iter().map(|(f, p)| format!("{f} {p}")).collect();
+        assert_eq!(replaced, ["cpu.cpus 10-a", "memory.limit 10-a"]);
         release(
             &mut owners,
             &serde_json::json!({"memory": {"limit": 2}, "unified": {"memory.high": "2"}}),

@@ -8,6 +8,7 @@ use crate::{
     lifecycle::shadow::mode_of,
     plugins::{effects::Effects, update::check_required},
     resources::{
+        owners,
         updatable::{check_updatable, for_runtime, without_call_flag},
         update::{ResourceRequest, ResourceUpdate},
     },
@@ -112,7 +113,8 @@ impl Service {
             linux_resources: Some(fields).into(),
             ..Default::default()
         };
-        let context = self.request_context();
+        let owned = owners::replaced_by(&container.record().owners, &requested.fields);
+        let context = self.request_context().with_owned(owned);
         let mode = mode_of(&context);
         let result = self
             .plugins
