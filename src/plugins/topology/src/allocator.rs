@@ -122,7 +122,10 @@ impl Allocator {
         let (limit, old_limit) = (subject.memory_limit, before.request.memory_limit);
         let keeps_nodes = limit == old_limit || limit.is_some() && limit < old_limit;
         let mut placed = if before.is_seen {
-            let Request { class, count, pinned, .. } = before.request.clone();
+            let Request { class, mut count, pinned, .. } = before.request.clone();
+            if before.kind == Kind::Exclusive {
+                count = count.min(before.first_count);
+            }
             let request = request_again(&self.policy, subject, &class, count);
             match before.kind {
                 Kind::Exclusive => next.place_changed(&before, request)?,
@@ -135,6 +138,7 @@ impl Allocator {
             next.place_existing(&existing).unwrap_or_else(|| before.clone())
         };
         placed.kept = before.occupied().minus(&placed.owned);
+        placed.first_count = before.first_count;
         (placed.nodes, placed.home) = match placed.kind {
             Kind::Pinned => (before.nodes, before.home),
             Kind::Exclusive | Kind::Shared if keeps_nodes => (before.nodes, before.home),

@@ -9,6 +9,10 @@ use crate::{
     subject::Subject,
 };
 
+/// Why a container shares CPUs that had exclusive ones.
+const REPLACED: &str = "its CPUs were set while the plugin was not connected, and nothing says how \
+    many it wants: start it again";
+
 /// What a container got at its creation, as its annotations say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assigned {
@@ -18,8 +22,13 @@ pub struct Assigned {
     pub class: String,
     /// The CPUs that the engine had set for it, if it keeps these.
     pub cpuset: Option<CpuSet>,
+    /// How many exclusive CPUs it wanted; `None` if nothing says it.
+    pub count: Option<usize>,
     /// Why that was not what it wanted.
     pub reason: Option<String>,
+    /// Whether the CPUs that it has now can be those that the plugin has given it: not if the
+    /// runtime says that its engine or another plugin has set them since.
+    pub has_own: bool,
     /// Whether the plugin itself is known to have set the annotations. Otherwise whoever created
     /// the container, or another plugin, may have.
     pub is_proven: bool,
@@ -55,6 +64,10 @@ pub struct Existing {
     /// Whether that is known. Otherwise it counts only as far as the container has what the policy
     /// would give it.
     pub is_proven: bool,
+    /// How many exclusive CPUs it wanted at its creation.
+    pub first_count: usize,
+    /// Whether what it has can be what the plugin has given it.
+    pub has_own: bool,
     /// Time of its creation; 0 if unknown.
     pub created_at: i64,
     /// Why that is not what it wants.
@@ -71,24 +84,39 @@ impl Existing {
         assigned: Option<&Assigned>,
         has: Assignment,
     ) -> Self {
-        let unseen = |request, reason| Self {
+        let unseen = |request: Request, reason| Self {
+            first_count: request.count,
             request,
             kind: None,
             is_proven: false,
+            has_own: true,
             created_at: 0,
             reason,
             has: has.clone(),
         };
         let is_pinned = assigned.is_some_and(|a| a.kind == Kind::Pinned) && !has.cpus.is_empty();
         if let Some(assigned) = assigned.filter(|a| a.is_proven && policy.has_class(&a.class)) {
-            let count = if assigned.kind == Kind::Exclusive { has.cpus.len() } else { 0 };
+            // What an engine has set since says nothing of what the plugin has given.
+            let own = assigned.has_own.then(|| has.cpus.len());
+            let count = match (assigned.kind, assigned.count) {
+                (Kind::Exclusive, Some(first)) => own.map_or(first, |own| own.min(first)),
+                (Kind::Exclusive, None) => own.unwrap_or_default(),
+                _ => 0,
+            };
             let request = request_again(policy, subject, &assigned.class, count);
             // Without a record, those that the container has.
             let kept = assigned.cpuset.as_ref().unwrap_or(&has.cpus);
             let pinned = is_pinned.then(|| (kept.clone(), has.nodes.clone()));
             let request = Request { pinned, ..request };
-            let reason = assigned.reason.clone();
-            return Self { kind: Some(assigned.kind), is_proven: true, ..unseen(request, reason) };
+            let is_replaced = assigned.kind == Kind::Exclusive && request.count == 0;
+            let reason = is_replaced.then(|| REPLACED.to_owned());
+            return Self {
+                kind: Some(assigned.kind),
+                is_proven: true,
+                first_count: assigned.count.unwrap_or(request.count),
+                has_own: assigned.has_own,
+                ..unseen(request, reason.or_else(|| assigned.reason.clone()))
+            };
         }
         // A container that keeps the engine's CPUs need not say how many it wants.
         let unproven = assigned.filter(|a| !a.is_proven);

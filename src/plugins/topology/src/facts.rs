@@ -15,6 +15,9 @@ pub const KIND_KEY: &str = "nri-topology/assigned";
 /// Annotation of the plugin: the class of a container at its creation.
 pub const ASSIGNED_CLASS_KEY: &str = "nri-topology/assigned-class";
 
+/// Annotation of the plugin: how many exclusive CPUs a container wanted.
+pub const ASSIGNED_COUNT_KEY: &str = "nri-topology/assigned-count";
+
 /// Annotation of the plugin: why a container has not what it wants.
 pub const REASON_KEY: &str = "nri-topology/reason";
 
@@ -29,8 +32,15 @@ const NRID: &str = "nri-container-runtime";
 /// Annotation of `nrid`: which annotations plugins have set, as a JSON object of plugins by keys.
 const SET_BY_PLUGINS: &str = "facts.nri-container-runtime/set-by-plugins";
 
+/// Annotation of `nrid`: which resource fields plugins have set last, as a JSON object of plugins
+/// by fields. What an engine has set since is not there.
+const RESOURCES_SET_BY_PLUGINS: &str = "facts.nri-container-runtime/resources-set-by-plugins";
+
 /// Annotation of `nrid`: the engine of a container, if the configuration wants it.
 const ENGINE: &str = "facts.nri-container-runtime/engine";
+
+/// Name of the field of the CPUs of a container.
+const CPUS_FIELD: &str = "cpu.cpus";
 
 /// Period of CPU quotas if none is set, in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
@@ -90,9 +100,12 @@ pub fn assignment(resources: &LinuxResources) -> Assignment {
 /// does an earlier `nrid`.
 pub fn assigned(runtime: &str, name: &str, container: &Container) -> Option<Assigned> {
     let annotations = &container.annotations;
-    let set_by_plugins = annotations.get(SET_BY_PLUGINS).filter(|_| runtime == NRID);
-    let set_by_plugins = set_by_plugins
-        .map(|keys| serde_json::from_str::<BTreeMap<String, String>>(keys).unwrap_or_default());
+    let plugins_by = |fact: &str| {
+        let json = annotations.get(fact).filter(|_| runtime == NRID)?;
+        Some(serde_json::from_str::<BTreeMap<String, String>>(json).unwrap_or_default())
+    };
+    let set_by_plugins = plugins_by(SET_BY_PLUGINS);
+    let resources = plugins_by(RESOURCES_SET_BY_PLUGINS);
     // The plugin may have had another index.
     let is_own = |plugin: &String| plugin.split_once('-').is_some_and(|(_, of)| of == name);
     let is_set = |key: &str| {
@@ -110,7 +123,9 @@ pub fn assigned(runtime: &str, name: &str, container: &Container) -> Option<Assi
         kind,
         class: get(ASSIGNED_CLASS_KEY)?.clone(),
         cpuset: get(ASSIGNED_CPUSET_KEY).and_then(|list| list.parse().ok()),
+        count: get(ASSIGNED_COUNT_KEY).and_then(|count| count.parse().ok()),
         reason: get(REASON_KEY).cloned(),
+        has_own: resources.is_none_or(|plugins| plugins.get(CPUS_FIELD).is_some_and(is_own)),
         is_proven: set_by_plugins.is_some(),
     })
 }

@@ -40,6 +40,9 @@ pub struct Placed {
     pub reason: Option<String>,
     /// Whether the plugin has seen its creation.
     pub is_seen: bool,
+    /// How many exclusive CPUs it wanted at its creation: the most that it keeps when it no longer
+    /// says a number.
+    pub(crate) first_count: usize,
     /// Nodes of `cpus` when `nodes` was decided.
     pub(crate) home: NodeSet,
     /// Index of the group whose part of the shared pool it uses.
@@ -61,6 +64,7 @@ pub type Changes = BTreeMap<String, Assignment>;
 impl Placed {
     pub(crate) fn new(request: Request, kind: Kind) -> Self {
         Self {
+            first_count: request.count,
             request,
             kind,
             cpus: CpuSet::new(),

@@ -6,7 +6,9 @@ use crate::{
     classes::{self, Cgroups},
     confirm::{self, Shared, State, Unconfirmed, set, updates},
     existing::{Assigned, Known},
-    facts::{self, ASSIGNED_CLASS_KEY, ASSIGNED_CPUSET_KEY, KIND_KEY, REASON_KEY},
+    facts::{
+        self, ASSIGNED_CLASS_KEY, ASSIGNED_COUNT_KEY, ASSIGNED_CPUSET_KEY, KIND_KEY, REASON_KEY,
+    },
     hardware::{cpuset::CpuSet, snapshot::Snapshot, sysfs},
     placed::{Changes, Kind, Placed},
     policy::Policy,
@@ -205,7 +207,10 @@ impl Plugin for Topology {
                 }
                 // From now on, it is known who has what.
                 if let Some(known) = known.get_mut(id)
-                    && known.assigned.as_ref().is_some_and(|assigned| !assigned.is_proven)
+                    && known.assigned.as_ref().is_some_and(|assigned| {
+                        let is_replaced = assigned.kind == Kind::Exclusive && !assigned.has_own;
+                        !assigned.is_proven || is_replaced
+                    })
                 {
                     known.assigned = placed.is_seen.then(|| assigned(placed));
                 }
@@ -244,6 +249,15 @@ impl Plugin for Topology {
                     adjustment.remove_annotation(ASSIGNED_CPUSET_KEY);
                 }
                 _ => {}
+            }
+            match assigned(placed).count {
+                Some(count) => {
+                    adjustment.override_annotation(ASSIGNED_COUNT_KEY, count.to_string());
+                }
+                None if container.annotations.contains_key(ASSIGNED_COUNT_KEY) => {
+                    adjustment.remove_annotation(ASSIGNED_COUNT_KEY);
+                }
+                None => {}
             }
             match &placed.reason {
                 Some(reason) => {
@@ -394,7 +408,9 @@ fn assigned(placed: &Placed) -> Assigned {
         kind: placed.kind,
         class: placed.request.class.clone(),
         cpuset: cpuset.filter(|_| placed.kind == Kind::Pinned),
+        count: (placed.kind == Kind::Exclusive).then_some(placed.first_count),
         reason: placed.reason.clone(),
+        has_own: true,
         is_proven: true,
     }
 }

@@ -1,5 +1,6 @@
 //! The state from what containers have: after a start of the plugin, and after each loss of the
-//! connection. What containers have and may have, they keep.
+//! connection. What containers have and may have, they keep, but no exclusive CPUs that an engine
+//! has set meanwhile: what a container has is not always what it was given.
 
 use crate::{
     allocator::Allocator,
@@ -8,7 +9,6 @@ use crate::{
     placed::{Changes, Kind, Placed},
     placement::Choice,
     policy::Cpus,
-    request::Request,
 };
 use std::collections::BTreeMap;
 
@@ -36,13 +36,17 @@ impl Allocator {
         }
         // Older containers first: who has no proof, and has CPUs of another, has come later.
         exclusive.sort_by_key(|(_, container)| (!container.is_proven, container.created_at));
-        // First those that keep what they have, so that no other one gets it. CPUs of engines are
-        // held as far as they are not exclusive.
-        let mut others = Vec::new();
-        for (id, container) in exclusive {
-            match self.accept_existing(container) {
-                Some(choice) => self.insert_exclusive(id, &container.request, choice),
-                None => others.push((id, container)),
+        // First those that keep what they have, so that no other one gets it, and of these the ones
+        // that a quota allows: it may be smaller than before. CPUs of engines are held as far as
+        // they are not exclusive.
+        let mut others = exclusive;
+        for may_exceed in [false, true] {
+            for (id, container) in std::mem::take(&mut others) {
+                let may_exceed = may_exceed && is_alone(existing, id);
+                match self.accept_existing(container, may_exceed) {
+                    Some(choice) => self.insert_exclusive(id, container, choice),
+                    None => others.push((id, container)),
+                }
             }
         }
         for (id, placed) in pinned {
@@ -54,7 +58,7 @@ impl Allocator {
                 false => Err(UNPROVEN.to_owned()),
             };
             match chosen {
-                Ok(choice) => self.insert_exclusive(id, &container.request, choice),
+                Ok(choice) => self.insert_exclusive(id, container, choice),
                 Err(reason) => {
                     let placed = Placed::new(container.request.clone(), Kind::Shared);
                     let is_seen = container.is_proven;
@@ -76,27 +80,35 @@ impl Allocator {
         }
         self.refresh_nodes();
         let differs = |(id, placed): (&String, &Placed)| {
-            let (now, has) = (placed.assignment(), &existing.get(id)?.has);
+            let found = existing.get(id)?;
+            let (now, has) = (placed.assignment(), &found.has);
+            // Requested also if they are the same by chance: from then on, they are the plugin's.
+            let is_own = found.has_own || placed.kind != Kind::Exclusive;
             let is_same = |wanted: &CpuSet, has: &CpuSet| wanted.is_empty() || wanted == has;
             let same = is_same(&now.cpus, &has.cpus) && is_same(&now.nodes, &has.nodes);
-            (!same).then(|| (id.clone(), now))
+            (!same || !is_own).then(|| (id.clone(), now))
         };
         self.containers.iter().filter_map(differs).collect()
     }
 
-    /// Returns the exclusive CPUs that a container has and keeps. Without proof, a quota has to
-    /// allow them as at a creation.
-    fn accept_existing(&self, container: &Existing) -> Option<Choice> {
+    /// Returns the exclusive CPUs that a container has and keeps: those that the plugin has given
+    /// it, as far as the runtime says who has set them. A quota has to allow them as at a creation,
+    /// unless `may_exceed`; without proof, it always has to.
+    fn accept_existing(&self, container: &Existing, may_exceed: bool) -> Option<Choice> {
         let request = &container.request;
+        if !container.has_own {
+            return None;
+        }
         let choice = self.accept_exclusive(request, &container.has.cpus)?;
-        let is_allowed =
-            container.is_proven || self.over_quota(&request.account, choice.owned.len()).is_none();
+        let is_allowed = self.over_quota(&request.account, choice.owned.len()).is_none()
+            || may_exceed && container.is_proven;
         is_allowed.then_some(choice)
     }
 
-    fn insert_exclusive(&mut self, id: &str, request: &Request, choice: Choice) {
-        let placed = Placed::new(request.clone(), Kind::Exclusive);
-        let placed = Placed { cpus: choice.cpus, owned: choice.owned, ..placed };
+    fn insert_exclusive(&mut self, id: &str, container: &Existing, choice: Choice) {
+        let placed = Placed::new(container.request.clone(), Kind::Exclusive);
+        let first_count = container.first_count;
+        let placed = Placed { cpus: choice.cpus, owned: choice.owned, first_count, ..placed };
         self.containers.insert(id.to_owned(), placed);
     }
 
@@ -127,4 +139,15 @@ impl Allocator {
         };
         Some(Placed { is_seen: container.kind.is_some(), ..placed })
     }
+}
+
+/// Whether the plugin has given the CPUs of a container to no other one: it may have shared CPUs
+/// when the plugin ended, whatever it got at its creation.
+fn is_alone(existing: &BTreeMap<String, Existing>, id: &str) -> bool {
+    let Some(container) = existing.get(id) else { return false };
+    let mut others = existing.iter().filter(|(other, found)| {
+        let is_given = found.kind.is_some() && found.has_own;
+        is_given && other.as_str() != id
+    });
+    !others.any(|(_, other)| other.has.cpus.intersects(&container.has.cpus))
 }

@@ -1,5 +1,6 @@
-//! Containers that say of themselves what only the plugin says: annotations of an assignment that
-//! their creators have made, while the plugin was not connected.
+//! What others do while the plugin is not connected: containers that say of themselves what only
+//! the plugin says, by annotations of an assignment that their creators have made, and engines that
+//! set CPUs of containers.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 
@@ -59,6 +60,26 @@ fn set_by(mut container: Container, plugins: &[(&str, &str)]) -> Container {
         .collect();
     let key = "facts.nri-container-runtime/set-by-plugins".to_owned();
     container.annotations.insert(key, format!("{{{}}}", keys.join(",")));
+    container
+}
+
+/// A container in a class of exclusive CPUs, in a quota, with CPUs that `plugin` has set; empty:
+/// its engine. It has wanted this many at its creation.
+fn owned(pod: &PodSandbox, team: &str, cpus: &str, count: Option<&str>, plugin: &str) -> Container {
+    let mut container = assigned(pod, team, "exclusive", "exclusive", cpus);
+    container.labels.insert("team".to_owned(), team.to_owned());
+    let mut keys = vec!["assigned", "assigned-class"];
+    if let Some(count) = count {
+        container.annotations.insert("nri-topology/assigned-count".to_owned(), count.to_owned());
+        keys.push("assigned-count");
+    }
+    let mut container = set_by_plugins(container, &keys);
+    let resources = match plugin {
+        "" => "{}".to_owned(),
+        plugin => format!("{{\"cpu.cpus\":\"{plugin}\"}}"),
+    };
+    let key = "facts.nri-container-runtime/resources-set-by-plugins".to_owned();
+    container.annotations.insert(key, resources);
     container
 }
 
@@ -156,13 +177,70 @@ fn what_a_container_says_of_its_assignment_at_its_creation_is_overwritten() {
     let pod = pod("shop");
     let mut miner = assigned(&pod, "miner", "exclusive", "gold", "");
     let cpuset = "nri-topology/assigned-cpuset".to_owned();
+    let count = "nri-topology/assigned-count".to_owned();
     miner.annotations.insert(cpuset.clone(), "0-3".to_owned());
+    miner.annotations.insert(count.clone(), "3".to_owned());
     let reply = runtime.create_container(&pod, &miner).unwrap();
     let annotations = &reply.adjust.annotations;
     assert_eq!(annotations["nri-topology/assigned"], "shared");
     assert_eq!(annotations["nri-topology/assigned-class"], "shared");
-    assert!(annotations.contains_key(&format!("-{cpuset}")), "{annotations:?}");
+    for key in [cpuset, count.clone()] {
+        assert!(annotations.contains_key(&format!("-{key}")), "{annotations:?}");
+    }
     assert_eq!(reply.adjust.linux.resources.cpu.cpus, "0-3");
+    let reply = runtime.create_container(&pod, &container(&pod, "db")).unwrap();
+    assert_eq!(reply.adjust.annotations[&count], "2");
+}
+
+const QUOTAS: &str = r#"
+socket = ""
+requests_max = 0
+[[quota]]
+labels = { team = "a" }
+exclusive_cpus = 1
+[[quota]]
+labels = { team = "b" }
+exclusive_cpus = 2
+"#;
+
+/// `docker update --cpuset-cpus 0-2 --cpu-quota -1` of a container with one CPU.
+#[test]
+fn an_update_without_the_plugin_takes_no_cpus_from_others_and_none_beyond_the_quota() {
+    let (_devices, runtime) = start(NRID, QUOTAS);
+    let pod = pod("shop");
+    for (count, plugin, expected) in [
+        (Some("1"), "", "0"),
+        (Some("1"), "20-other", "0"),
+        // It could want any number.
+        (None, "", "0,3"),
+    ] {
+        let mut older = owned(&pod, "a", "0-2", count, plugin);
+        older.created_at = 1;
+        let mut owner = owned(&pod, "b", "1-2", Some("2"), "20-test");
+        owner.created_at = 2;
+        let updates = synchronized(&runtime, &pod, &[older.clone(), owner.clone()]);
+        assert_eq!(updates, [(older.id.clone(), expected.to_owned())], "{plugin:?}");
+        // With the same policy once more, they have these.
+        runtime.reconfigure(QUOTAS).unwrap();
+        let requests = runtime.take_requests();
+        let mut updates = requests.iter().flat_map(|request| &request.update);
+        assert!(updates.all(|update| update.container_id != owner.id), "{requests:?}");
+    }
+}
+
+/// What has been given stays under a smaller quota, but others come first.
+#[test]
+fn cpus_of_the_plugin_are_kept_under_a_smaller_quota_unless_they_were_shared() {
+    let (_devices, runtime) = start(NRID, QUOTAS);
+    let pod = pod("shop");
+    let more = owned(&pod, "a", "0-1", Some("2"), "10-test");
+    assert_eq!(synchronized(&runtime, &pod, std::slice::from_ref(&more)), []);
+    // It had to share its CPUs when the plugin ended.
+    let mut web = assigned(&pod, "web", "shared", "shared", "0-1");
+    web = set_by_plugins(web, &["assigned", "assigned-class"]);
+    let updates = synchronized(&runtime, &pod, &[more.clone(), web.clone()]);
+    assert_eq!(updates.len(), 2, "{updates:?}");
+    assert!(updates.iter().all(|(_, cpus)| cpus == "0-3"), "{updates:?}");
 }
 
 /// Only such a container may be in a class with exclusive CPUs without saying how many.

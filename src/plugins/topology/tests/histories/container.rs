@@ -20,6 +20,8 @@ pub(crate) struct Container {
     pub(crate) created_at: i64,
     /// Whether its last update has failed, and the plugin does not know it.
     pub(crate) is_stale: bool,
+    /// Whether the plugin has set the CPUs that it has.
+    pub(crate) is_own: bool,
     /// CPUs that the engine has set for it.
     pub(crate) pinned: Option<CpuSet>,
 }
@@ -31,6 +33,8 @@ pub(crate) fn assigned(placed: &Placed) -> Assigned {
         kind: placed.kind,
         class: placed.request.class.clone(),
         cpuset: cpuset.map(|(cpus, _)| cpus.clone()),
+        count: (placed.kind == Kind::Exclusive).then_some(placed.request.count),
+        has_own: true,
         reason: None,
         is_proven: true,
     }

@@ -13,6 +13,7 @@ pub(crate) struct Counts {
     pub(crate) restarts: u64,
     pub(crate) over_quota: u64,
     pub(crate) forged: u64,
+    pub(crate) away: u64,
     pub(crate) stale: u64,
     pub(crate) confirmed: u64,
 }
@@ -29,6 +30,7 @@ impl Counts {
         self.restarts += other.restarts;
         self.over_quota += other.over_quota;
         self.forged += other.forged;
+        self.away += other.away;
         self.stale += other.stale;
         self.confirmed += other.confirmed;
     }
@@ -44,6 +46,7 @@ impl Counts {
             ("a restart", self.restarts),
             ("a refusal by a quota", self.over_quota),
             ("a forged container", self.forged),
+            ("an update without the plugin", self.away),
             ("an update that failed unseen", self.stale),
             ("CPUs that were given up", self.confirmed),
         ];

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers of tests
 
+mod away;
 mod container;
 mod counts;
 mod empty;
@@ -31,6 +32,7 @@ fn history() -> impl Strategy<Value = History> {
         1 => (any::<u32>(), any::<u32>()).prop_map(|(which, size)| Op::UpdateFails { which, size }),
         1 => (any::<u32>(), any::<u32>())
             .prop_map(|(which, size)| Op::UpdateFailsUnseen { which, size }),
+        1 => (any::<u32>(), any::<u32>()).prop_map(|(which, size)| Op::UpdateAway { which, size }),
         4 => any::<u32>().prop_map(|which| Op::Stop { which }),
         1 => any::<u32>().prop_map(|which| Op::StopUnseen { which }),
         1 => Just(Op::Restart),

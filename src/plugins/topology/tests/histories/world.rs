@@ -61,6 +61,11 @@ pub(crate) enum Op {
         which: u32,
         size: u32,
     },
+    /// An engine sets CPUs of a container while the plugin is not connected.
+    UpdateAway {
+        which: u32,
+        size: u32,
+    },
     Stop {
         which: u32,
     },
@@ -71,18 +76,18 @@ pub(crate) enum Op {
 }
 
 pub(crate) struct World {
-    machine: Machine,
+    pub(crate) machine: Machine,
     pub(crate) policy: String,
     pub(crate) allocator: Allocator,
     pub(crate) containers: BTreeMap<String, Container>,
     pub(crate) counts: Counts,
     /// Whether the runtime says what plugins have set.
-    is_known: bool,
+    pub(crate) is_known: bool,
     /// Whether containers need not keep what they have in a restart, since their annotations are no
     /// longer what the policy would give them.
-    is_disturbed: bool,
+    pub(crate) is_disturbed: bool,
     /// Whether an update that the plugin knows has failed since its start.
-    is_unsure: bool,
+    pub(crate) is_unsure: bool,
     next: usize,
 }
 
@@ -228,6 +233,7 @@ impl World {
                     self.update(&id, &changed, false)?;
                 }
             }
+            Op::UpdateAway { which, size } => self.update_away(which, size)?,
             Op::Stop { which } => {
                 if let Some(id) = self.any(which) {
                     self.stop(&id);
@@ -250,7 +256,7 @@ impl World {
     /// what it has placed may change.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
         self.counts.restarts += 1;
-        let is_unsure = self.is_unsure;
+        let is_unsure = self.is_unsure || self.has_displaced();
         let before = self.allocator.containers().clone();
         let changes = self.start_plugin()?;
         if is_unsure || self.is_disturbed && !self.is_known {
@@ -272,12 +278,12 @@ impl World {
         Ok(())
     }
 
-    fn start_plugin(&mut self) -> Result<Changes, String> {
+    pub(crate) fn start_plugin(&mut self) -> Result<Changes, String> {
         let policy: Policy = self.policy.parse().unwrap();
         let existing = self.containers.iter().map(|(id, container)| {
-            let Container { subject, has, assigned, created_at, .. } = container;
-            let is_proven = self.is_known;
-            let assigned = assigned.clone().map(|assigned| Assigned { is_proven, ..assigned });
+            let Container { subject, has, assigned, created_at, is_own, .. } = container;
+            let (is_proven, has_own) = (self.is_known, !self.is_known || *is_own);
+            let assigned = assigned.clone().map(|a| Assigned { is_proven, has_own, ..a });
             let existing = Existing::new(&policy, subject, assigned.as_ref(), has.clone());
             (id.clone(), Existing { created_at: *created_at, ..existing })
         });
@@ -301,8 +307,8 @@ impl World {
     ) {
         let created_at = self.next as i64;
         let pinned = assigned.as_ref().and_then(|assigned| assigned.cpuset.clone());
-        let is_stale = false;
-        let container = Container { subject, has, assigned, created_at, is_stale, pinned };
+        let (is_stale, is_own) = (false, false);
+        let container = Container { subject, has, assigned, created_at, is_stale, is_own, pinned };
         self.containers.insert(id, container);
     }
 
@@ -320,7 +326,9 @@ impl World {
             kind: Kind::Exclusive,
             class: NAMES[size as usize % NAMES.len()].to_owned(),
             cpuset: None,
+            count: None,
             reason: None,
+            has_own: true,
             is_proven: false,
         };
         let subject = Subject { pinned: None, ..subject };
@@ -345,6 +353,7 @@ impl World {
             if let Some(container) = self.containers.get_mut(id) {
                 if !assignment.cpus.is_empty() {
                     container.has.cpus = assignment.cpus.clone();
+                    container.is_own = true;
                 }
                 if !assignment.nodes.is_empty() {
                     container.has.nodes = assignment.nodes.clone();
@@ -424,7 +433,7 @@ impl World {
         }
     }
 
-    fn change(&self, which: u32, size: u32) -> Option<(String, Subject)> {
+    pub(crate) fn change(&self, which: u32, size: u32) -> Option<(String, Subject)> {
         let id = self.any(which)?;
         let mut subject = self.containers[&id].subject.clone();
         set_size(&mut subject, &self.machine, size);
@@ -442,8 +451,11 @@ impl World {
             Ok(mut changes) => {
                 let is_changed = changes.remove(id).is_some();
                 self.apply(&changes);
-                // The update of the engine comes last, and may fail.
-                invariants::apart(&self.allocator, &self.containers)?;
+                // The update of the engine comes last, and may fail. With another limit, a rule can
+                // give an unmanaged container another class: until then it has CPUs of others.
+                if before[id].kind != Kind::Unmanaged {
+                    invariants::apart(&self.allocator, &self.containers)?;
+                }
                 let placed = &self.allocator.containers()[id];
                 let container = self.containers.get_mut(id).unwrap();
                 if succeeds {
