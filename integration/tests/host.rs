@@ -184,12 +184,18 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
             {"name": "hangs", "containerEdits": {"deviceNodes": [
                 {"path": "/dev/x", "hostPath": hanging_path("node")}]}}]});
         fs::write(node.path("cdi-a/thing.json"), spec.to_string()).unwrap();
-        let rules = [
+        // More than nrid has processes for such lookups.
+        let many: Vec<String> = (0..34).map(|n| format!("many{n}")).collect();
+        let shared = json!({"mounts": [{"destination": "/x", "source": node.path("data"),
+            "type": "bind", "options": ["rbind", "rshared"]}]});
+        let mut rules = vec![
+            rule(&node, "elsewhere", shared),
             rule(&node, "mount1", mount("a")),
             rule(&node, "mount2", mount("b")),
             rule(&node, "mount3", mount("c/d")),
             rule(&node, "device", json!({"CDIDevices": [{"name": "example.org/thing=hangs"}]})),
         ];
+        rules.extend(many.iter().map(|name| rule(&node, name, mount("a"))));
         node.launch(PLUGIN, &go_plugin, &json!({"rules": rules}).to_string());
         run(&node, "before", "true").success();
         let nrid = node.nrid().unwrap();
@@ -219,6 +225,18 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
             assert!(begin.elapsed() < limit, "the other containers took {:?}", begin.elapsed());
             refused.into_iter().for_each(|r| r.join().unwrap());
         });
+        // The processes that are stuck are few, and refuse others of this file system at once.
+        let begin = Instant::now();
+        for name in &many {
+            let line = run(&node, name, "true").refusal();
+            assert!(line.contains("its file system hangs"), "{line}");
+        }
+        assert!(begin.elapsed() < limit, "the refusals took {:?}", begin.elapsed());
+        // Whether it is possible depends on the mount; the lookup has an answer.
+        let elsewhere = run(&node, "elsewhere", "true").err();
+        assert!(!elsewhere.contains("hang"), "{elsewhere}");
+        let status = node.ctl(&["status"]).out();
+        assert!(status.contains("cannot be killed"), "{status}");
         // nrid has no blocked thread, so that it can end, and the next nrid can start, while the
         // file system hangs.
         node.ctl(&["stop"]).success();

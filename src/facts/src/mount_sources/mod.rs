@@ -92,19 +92,22 @@ pub enum HostFilesKind {
     Root,
 }
 
-/// Resolves sources in the mount namespace of this process, whose mounts are `mounts`. A result is
+/// Resolves sources in the mount namespace of this process, whose mounts are `mounts`, and calls
+/// `before` with each path before it is looked at: sources, layers, and mounts below. A result is
 /// the reason if a source cannot be resolved.
 pub fn resolve(
     sources: &[MountSource],
     mounts: &[MountInfo],
+    before: &mut dyn FnMut(&Path),
 ) -> Vec<Result<Vec<HostFiles>, String>> {
-    let resolver = Resolver { tree: MountTree::new(mounts) };
+    let resolver = Resolver { tree: MountTree::new(mounts, before) };
     sources.iter().map(|source| resolver.resolve(source)).collect()
 }
 
 /// Resolves sources as [`resolve`] does, among the mounts that this process sees.
 pub fn resolve_here(sources: &[MountSource]) -> Vec<Result<Vec<HostFiles>, String>> {
-    resolve(sources, &parse(&fs::read("/proc/self/mountinfo").unwrap_or_default()))
+    let mounts = parse(&fs::read("/proc/self/mountinfo").unwrap_or_default());
+    resolve(sources, &mounts, &mut |_| ())
 }
 
 struct Resolver<'a> {
@@ -207,6 +210,7 @@ impl<'a> Resolver<'a> {
         for (_, path) in layers.iter().filter(|(role, _)| *role == Role::Lower) {
             // Podman removes layers with mapped owners from the directory of the container again.
             let directory = own.as_deref().and_then(Path::parent);
+            self.tree.announce(path);
             if directory.is_some_and(|dir| path.starts_with(dir)) && !path.exists() {
                 continue;
             }
@@ -243,6 +247,7 @@ impl<'a> Resolver<'a> {
                     files.extend(self.layers(mount, writable, MAX_DEPTH)?);
                 }
             } else if !is_shown(&real) {
+                self.tree.announce(&real);
                 let file_type = open::type_of(&real);
                 files.push(host_files(&real, writable, HostFilesKind::Bind, file_type));
             }

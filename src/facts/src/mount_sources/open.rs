@@ -36,6 +36,7 @@ impl<'a> Opened<'a> {
     /// opens it.
     pub(super) fn open(path: &Path, tree: &MountTree<'a>) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{path:?}: {error}");
+        tree.announce(path);
         let file = open_path(path).map_err(failed)?;
         let (name, metadata, mount) = described(&file).map_err(failed)?;
         let mount = tree.by_id(mount).filter(|mount| name.starts_with(&mount.point));

@@ -27,6 +27,24 @@ fn directory() -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
+/// Whoever waits for a file system that hangs is counted at it: nothing is looked at unannounced.
+#[test]
+fn a_path_is_announced_before_it_is_looked_at() {
+    let (_dir, dir) = directory();
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let missing = dir.join("missing");
+    let sources = [&dir, &missing].map(|p| MountSource {
+        path: path(p),
+        way: Way::Bind,
+        access: Access::Read,
+    });
+    let mounts = parse(&fs::read("/proc/self/mountinfo").unwrap());
+    let mut seen = Vec::new();
+    let found = resolve(&sources, &mounts, &mut |path| seen.push(path.to_owned()));
+    assert!(found[0].is_ok() && found[1].is_err());
+    assert!(seen.contains(&dir) && seen.contains(&missing), "{seen:?}");
+}
+
 #[test]
 fn a_source_has_one_real_path_however_it_is_written() {
     let (_dir, dir) = directory();

@@ -2,6 +2,7 @@
 
 use nri_mountinfo::MountInfo;
 use std::{
+    cell::RefCell,
     collections::HashMap,
     fs,
     os::unix::fs::MetadataExt,
@@ -13,16 +14,23 @@ pub(super) struct MountTree<'a> {
     mounts: &'a [MountInfo],
     by_id: HashMap<u64, &'a MountInfo>,
     by_device: HashMap<&'a str, Vec<&'a MountInfo>>,
+    before: RefCell<&'a mut dyn FnMut(&Path)>,
 }
 
 impl<'a> MountTree<'a> {
-    /// Indexes a mount table.
-    pub(super) fn new(mounts: &'a [MountInfo]) -> Self {
+    /// Indexes a mount table. `before` is called with each path that is about to be looked at.
+    pub(super) fn new(mounts: &'a [MountInfo], before: &'a mut dyn FnMut(&Path)) -> Self {
         let mut by_device: HashMap<&str, Vec<&MountInfo>> = HashMap::new();
         for mount in mounts {
             by_device.entry(&mount.device).or_default().push(mount);
         }
-        Self { mounts, by_id: mounts.iter().map(|mount| (mount.id, mount)).collect(), by_device }
+        let by_id = mounts.iter().map(|mount| (mount.id, mount)).collect();
+        Self { mounts, by_id, by_device, before: RefCell::new(before) }
+    }
+
+    /// Says that a path is about to be looked at.
+    pub(super) fn announce(&self, path: &Path) {
+        (*self.before.borrow_mut())(path);
     }
 
     /// Returns the mount with an id.
@@ -52,7 +60,10 @@ impl<'a> MountTree<'a> {
         let views = self.views(mount, &join(&mount.root, rest));
         // Another mount may cover that path.
         let is_same = |view: &Path| {
-            view == path || fs::symlink_metadata(view).is_ok_and(|m| (m.dev(), m.ino()) == id)
+            view == path || {
+                self.announce(view);
+                fs::symlink_metadata(view).is_ok_and(|m| (m.dev(), m.ino()) == id)
+            }
         };
         let mut seen = views.into_iter().filter(|(view, _)| is_same(view));
         Ok(seen.next().unwrap_or_else(|| (path.to_owned(), mount)))

@@ -100,6 +100,7 @@ impl Service {
             problems: (process.problems.lines().into_iter())
                 .chain(self.metrics.error())
                 .chain(self.audit.error())
+                .chain(self.path_probe.problems())
                 .chain(settings.unusable_file())
                 .collect(),
             metrics: self.metrics.address(),

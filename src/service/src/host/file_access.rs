@@ -10,8 +10,8 @@
 //! engines, of CDI and of classes, the configuration and the paths in it, the socket for metrics,
 //! and the program and the working directory of a runtime that is started. While all threads of a
 //! file system are past their limits, further accesses fail at once. Paths that plugins name are
-//! left to a child process (`path_probe.rs`), lines of the audit log to a thread of their own, and
-//! a listing of the plugin directory to another.
+//! left to a child process (`path_probe.rs`), admitted by [`FileAccess::enter`], lines of the audit
+//! log to a thread of their own, and a listing of the plugin directory to another.
 //!
 //! What blocks only if the whole host does is done in place: `/proc`, cgroups, and what is on the
 //! file system of the state directory (`near_files.rs`), the log included. If an administrator puts
@@ -59,6 +59,8 @@ pub enum FileSystem {
     Device(u64),
     /// The files in a directory that callers name.
     Directory(PathBuf),
+    /// What a child process waits for: devices as `major:minor`, or what stands for them.
+    Probed(Vec<String>),
     /// Targets of symbolic links, on unknown mounts.
     Linked,
     /// Specifications of CDI devices.
@@ -106,6 +108,15 @@ impl fmt::Display for FileSystem {
                 }
             }
             Self::Directory(path) => write!(f, "directory {}", path.display()),
+            Self::Probed(places) => {
+                let mounts = mounts();
+                let named = places.iter().map(|place| {
+                    let mount = mounts.iter().find(|mount| mount.device == *place);
+                    let point = mount.map(|mount| mount.point.display().to_string());
+                    point.map_or_else(|| place.clone(), |point| format!("{point} ({place})"))
+                });
+                write!(f, "file system {}", named.collect::<Vec<_>>().join(", "))
+            }
             Self::Linked => f.write_str("targets of symbolic links in bundles"),
             Self::Plugins => f.write_str("the plugin directory"),
             Self::CdiSpecs => f.write_str("directories of CDI specifications"),
@@ -155,9 +166,19 @@ pub fn any_in_progress() -> bool {
 /// The accesses of this process. Static, because they share the threads of the process.
 static ACCESS: LazyLock<FileAccess> = LazyLock::new(FileAccess::default);
 
-/// The threads that access files, by file system.
-#[derive(Debug, Default)]
-struct FileAccess(Mutex<HashMap<FileSystem, Arc<Threads>>>);
+/// The threads, or child processes, that access files, by file system.
+#[derive(Debug)]
+pub struct FileAccess {
+    file_systems: Mutex<HashMap<FileSystem, Arc<Threads>>>,
+    /// Number of accesses to one file system past their limits at which none is started.
+    max_late: usize,
+}
+
+impl Default for FileAccess {
+    fn default() -> Self {
+        Self { file_systems: Mutex::default(), max_late: MAX_THREADS }
+    }
+}
 
 /// The threads that access one file system.
 #[derive(Debug)]
@@ -171,13 +192,41 @@ struct Threads {
 }
 
 /// An access in progress.
-struct Access {
+#[derive(Debug)]
+pub struct Access {
     threads: Arc<Threads>,
     deadline: Instant,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl FileAccess {
+    /// Returns the accesses of child processes, none of which is started to a file system while
+    /// another is past its limit.
+    pub fn of_children() -> Self {
+        Self { max_late: 1, ..Self::default() }
+    }
+
+    /// Waits until a child process may access a file system, which it does as long as the result
+    /// exists.
+    ///
+    /// # Errors
+    /// Earlier accesses have not ended by `deadline`, or no further access is started, see [`run`].
+    pub async fn enter(
+        &self,
+        file_system: FileSystem,
+        deadline: Instant,
+    ) -> Result<Access, FileSystemHangs> {
+        let threads = self.admit(file_system)?;
+        timeout_at(deadline, threads.start(deadline)).await.map_err(|_| FileSystemHangs)
+    }
+
+    /// Returns the file systems with accesses past their limits, and the number of these.
+    pub fn late_accesses(&self) -> Vec<(FileSystem, usize)> {
+        let all = self.all();
+        let late = all.values().map(|threads| (threads.file_system.clone(), threads.late()));
+        late.filter(|(_, late)| *late > 0).collect()
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         file_system: FileSystem,
@@ -185,15 +234,7 @@ impl FileAccess {
         access: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, FileSystemHangs> {
         let deadline = Instant::now() + limit;
-        let threads = self.threads(file_system);
-        if threads.late() >= MAX_THREADS {
-            threads.report();
-            return Err(FileSystemHangs);
-        }
-        // Not logged here: each of these file systems was logged when an access timed out.
-        if self.late() >= MAX_LATE {
-            return Err(FileSystemHangs);
-        }
+        let threads = self.admit(file_system)?;
         let done = async {
             let in_progress = threads.start(deadline).await;
             let access = spawn_blocking(move || {
@@ -213,18 +254,31 @@ impl FileAccess {
         })
     }
 
+    /// Returns the threads of a file system, unless no further access is started.
+    fn admit(&self, file_system: FileSystem) -> Result<Arc<Threads>, FileSystemHangs> {
+        let threads = self.threads(file_system);
+        if threads.late() >= self.max_late {
+            threads.report();
+            return Err(FileSystemHangs);
+        }
+        // Not logged here: each of these file systems was logged when an access timed out.
+        if self.late() >= MAX_LATE {
+            return Err(FileSystemHangs);
+        }
+        Ok(threads)
+    }
+
     /// Returns the number of threads that are past the limits of their accesses.
     fn late(&self) -> usize {
         self.all().values().map(|threads| threads.late()).sum()
     }
 
     fn hanging(&self) -> Vec<FileSystem> {
-        let all = self.all();
-        all.values().filter(|t| t.late() > 0).map(|t| t.file_system.clone()).collect()
+        self.late_accesses().into_iter().map(|(file_system, _)| file_system).collect()
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<FileSystem, Arc<Threads>>> {
-        self.0.lock()
+        self.file_systems.lock()
     }
 
     fn threads(&self, file_system: FileSystem) -> Arc<Threads> {
@@ -255,7 +309,7 @@ impl Threads {
         if !self.reported.swap(true, Relaxed) {
             tracing::error!(
                 file_system = %self.file_system,
-                "a file system hangs: requests that need it fail, and nrid cannot restart"
+                "a file system hangs: requests that need it fail"
             );
         }
     }
@@ -268,6 +322,13 @@ impl Threads {
 
     fn deadlines(&self) -> MutexGuard<'_, Vec<Instant>> {
         self.deadlines.lock()
+    }
+}
+
+impl Access {
+    /// Logs that the access is past its limit, as [`Threads::report`] does.
+    pub fn report(&self) {
+        self.threads.report();
     }
 }
 
@@ -329,7 +390,7 @@ mod tests {
         while works().await.is_err() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(access.0.lock().len(), 1, "the other mount was not forgotten");
+        assert_eq!(access.all().len(), 1, "the other mount was not forgotten");
     }
 
     #[tokio::test]
@@ -355,6 +416,27 @@ mod tests {
         while other().await.is_err() {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn no_child_waits_for_a_file_system_of_which_one_is_stuck() {
+        let access = FileAccess::of_children();
+        let system = |name: &str| FileSystem::Probed(vec![name.to_owned()]);
+        let now = Instant::now();
+        let stuck = access.enter(system("0:1"), now - Duration::from_secs(1)).await;
+        // The permit is there, so the time limit is not looked at.
+        let stuck = stuck.unwrap();
+        // Refused at once: the test would not end if this waited for its limit.
+        let far = now + Duration::from_secs(3600);
+        assert_eq!(access.enter(system("0:1"), far).await.err(), Some(FileSystemHangs));
+        let others: Vec<_> = [system("0:2"), system("0:3")].into();
+        for other in others {
+            assert!(access.enter(other, far).await.is_ok());
+        }
+        assert_eq!(access.late_accesses(), [(system("0:1"), 1)]);
+        drop(stuck);
+        assert!(access.enter(system("0:1"), far).await.is_ok());
+        assert_eq!(system("0:4294967295").to_string(), "file system 0:4294967295");
     }
 
     #[tokio::test]

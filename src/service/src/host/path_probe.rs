@@ -3,49 +3,51 @@
 //!
 //! A path may lie on a file system that hangs. Even SIGKILL may not end a process that waits for
 //! such a file system. A hanging thread would prevent `nrid` from exiting; a hanging child only
-//! occupies an entry of the process table. The number of children is limited; above the limit,
-//! probes fail. Start from [`PathProbe::probe`]; [`run`] is the child.
+//! occupies an entry of the process table.
+//!
+//! The number of children is limited, and of those that wait for one file system: a child asks
+//! before it enters one (`path_walk.rs`), and is admitted as threads are (`file_access.rs`). While
+//! one is stuck there, others are refused at once. Start from [`PathProbe::probe`];
+//! `path_lookup.rs` is the child.
 
 use crate::host::{
-    mount_namespace::{self, MountNamespace, NamespaceDescriptors},
-    proc::mounts,
-    sys,
+    file_access::{Access, FileAccess, FileSystem, FileSystemHangs},
+    mount_namespace::{MountNamespace, NamespaceDescriptors},
 };
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
 use nri_facts::{HostFiles, MountSource, NamespaceId};
-use nri_host::podman::{InfraCandidate, runs_infra};
-use nri_mountinfo::{MountInfo, MountPropagation};
+use nri_host::podman::InfraCandidate;
+use nri_mountinfo::MountPropagation;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::HashMap,
-    io::{self, Write},
-    os::{fd::AsFd, unix::fs::MetadataExt},
-    path::{Path, PathBuf},
-    process::{ExitCode, ExitStatus, Stdio},
+    io,
+    path::PathBuf,
+    process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::{Child, Command},
     sync::{Semaphore, oneshot},
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
 /// First argument of the child process.
 pub const ARGUMENT: &str = "--probe";
 /// Second argument of a child that gets the descriptors of a mount namespace, and enters it.
-const IN_NAMESPACE: &str = "--in-namespace";
+pub(super) const IN_NAMESPACE: &str = "--in-namespace";
 /// Time limit of a probe, which takes milliseconds unless the file system hangs.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of children at the same time, including hanging children: a plugin must not be
-/// able to fill the process table.
+/// Maximum number of children at the same time, without those that are stuck at a known file
+/// system, which are limited by `file_access.rs`: a plugin must not be able to fill the process
+/// table.
 const MAX_CHILDREN: usize = 32;
 /// The same, of a child that enters a user namespace first.
-const IN_USER_NAMESPACE: &str = "--in-user-namespace";
+pub(super) const IN_USER_NAMESPACE: &str = "--in-user-namespace";
 /// Descriptors of the mount namespace, of its root directory, and of the user namespace in the
 /// child.
-const DESCRIPTORS: [i32; 3] = [3, 4, 5];
+pub(super) const DESCRIPTORS: [i32; 3] = [3, 4, 5];
 
 /// The lookups to do.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -66,7 +68,7 @@ pub struct ProbeRequest {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ProbeReply {
     /// Reason why the mount namespace could not be entered; nothing was looked up.
-    error: Option<String>,
+    pub(super) error: Option<String>,
     /// Propagation of the mounts that contain [`ProbeRequest::sources`]; `None` if there is no
     /// mount, as for a relative path.
     pub propagation: Vec<Option<MountPropagation>>,
@@ -78,6 +80,16 @@ pub struct ProbeReply {
     pub mount_sources: Vec<Result<Vec<HostFiles>, String>>,
     /// Namespaces at [`ProbeRequest::namespaces`], or the reason why they are unknown.
     pub namespaces: Vec<Result<NamespaceId, String>>,
+}
+
+/// What a child writes to stdout, a line each.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Said {
+    /// It is about to wait for these file systems, and for no others, see `path_walk.rs`. Before
+    /// that, it waits for a line on stdin.
+    Enters(Vec<String>),
+    /// The end.
+    Replies(ProbeReply),
 }
 
 /// Metadata of a file, which may be a device node.
@@ -95,6 +107,9 @@ pub enum ProbeError {
     /// The child did not end in time.
     #[error("the file system hangs: no reply within {TIMEOUT:?}")]
     Hangs,
+    /// Earlier probes wait for the same file system.
+    #[error(transparent)]
+    FileSystem(#[from] FileSystemHangs),
     /// The maximum number of children is reached, since earlier probes hang.
     #[error("{MAX_CHILDREN} earlier probes still run, because file systems hang")]
     TooMany,
@@ -111,12 +126,14 @@ pub enum ProbeError {
 pub struct PathProbe {
     program: PathBuf,
     permits: Arc<Semaphore>,
+    access: Arc<FileAccess>,
 }
 
 impl Default for PathProbe {
     fn default() -> Self {
         let permits = Arc::new(Semaphore::new(MAX_CHILDREN));
-        Self { program: "/proc/self/exe".into(), permits }
+        let access = Arc::new(FileAccess::of_children());
+        Self { program: "/proc/self/exe".into(), permits, access }
     }
 }
 
@@ -134,18 +151,39 @@ impl PathProbe {
         let Ok(Ok(permit)) = timeout(TIMEOUT, self.permits.clone().acquire_owned()).await else {
             return Err(ProbeError::TooMany);
         };
-        let request = serde_json::to_vec(request).map_err(io::Error::from)?;
+        let mut request = serde_json::to_vec(request).map_err(io::Error::from)?;
+        request.push(b'\n');
+        let deadline = Instant::now() + TIMEOUT;
+        // Entering a namespace asks the file system of its root directory.
+        let held = match namespace {
+            Some(namespace) => {
+                let place = FileSystem::Probed(vec![format!("mnt:[{}]", namespace.inode())]);
+                Some(self.access.enter(place, deadline).await?)
+            }
+            None => None,
+        };
         let mut child = self.command(namespace)?.spawn()?;
+        let mut exchange = Exchange { access: self.access.clone(), held, deadline };
         let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
-            let exchanged = timeout(TIMEOUT, exchange(&mut child, &request)).await;
-            let hangs = exchanged.is_err();
+            let exchanged = timeout_at(deadline, exchange.run(&mut child, &request)).await;
+            let has_ended = matches!(exchanged, Ok(Ok(_)));
+            let is_late = exchanged.is_err();
             let _ = sender.send(exchanged);
-            if hangs {
-                // A child that cannot be killed keeps the permit until it ends.
-                let _ = child.kill().await;
+            if has_ended {
+                return;
             }
-            drop(permit);
+            let _ = child.start_kill();
+            if let Some(held) = exchange.held.as_ref().filter(|_| is_late) {
+                // The file system is known, so others do not go there, and have the permit.
+                held.report();
+                drop(permit);
+                let _ = child.wait().await;
+            } else {
+                // A child that cannot be killed keeps the permit until it ends.
+                let _ = child.wait().await;
+                drop(permit);
+            }
         });
         let (status, reply) = match receiver.await {
             Ok(Ok(exchanged)) => exchanged?,
@@ -155,11 +193,25 @@ impl PathProbe {
         if !status.success() {
             return Err(ProbeError::Failed(io::Error::other(status.to_string())));
         }
-        let reply: ProbeReply = serde_json::from_slice(&reply).map_err(io::Error::from)?;
+        let reply = reply.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         match reply.error {
             Some(error) => Err(ProbeError::Namespace(error)),
             None => Ok(reply),
         }
+    }
+
+    /// Returns a line for each file system at which children are stuck.
+    pub fn problems(&self) -> Vec<String> {
+        let late = self.access.late_accesses().into_iter();
+        let line = |(file_system, children): (FileSystem, usize)| {
+            format!(
+                "{file_system} hangs, and processes of nrid that look at it ({children}) cannot be \
+                 killed: facts about paths there are unknown"
+            )
+        };
+        let mut lines: Vec<_> = late.map(line).collect();
+        lines.sort();
+        lines
     }
 
     /// Returns the command of the child, which gets the descriptors of the namespace.
@@ -184,95 +236,53 @@ impl PathProbe {
     }
 }
 
-/// Writes the request, and returns the exit status and the reply.
-async fn exchange(child: &mut Child, request: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
-    if let Some(mut stdin) = child.stdin.take() {
+/// The conversation with a child.
+struct Exchange {
+    access: Arc<FileAccess>,
+    /// What the child waits for.
+    held: Option<Access>,
+    deadline: Instant,
+}
+
+impl Exchange {
+    /// Writes the request, and returns the exit status and the reply. The child must be killed if
+    /// this fails, or does not end.
+    async fn run(
+        &mut self,
+        child: &mut Child,
+        request: &[u8],
+    ) -> Result<(ExitStatus, Option<ProbeReply>), ProbeError> {
+        let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
+        };
         // EPIPE is ignored: a child that exits without reading has an exit status of failure.
         let _ = stdin.write_all(request).await;
+        let (mut stdout, mut line, mut reply) = (BufReader::new(stdout), Vec::new(), None);
+        while stdout.read_until(b'\n', &mut line).await? > 0 {
+            match serde_json::from_slice::<Said>(&line).map_err(io::Error::from)? {
+                Said::Enters(places) => {
+                    // Not both at once: what it has left does not hang.
+                    self.held = None;
+                    let places = FileSystem::Probed(places);
+                    let entered = self.access.enter(places, self.deadline).await;
+                    if entered.is_err() {
+                        // Before its stdin is closed, at which it would end by itself.
+                        let _ = child.start_kill();
+                    }
+                    self.held = Some(entered?);
+                    let _ = stdin.write_all(b"\n").await;
+                }
+                Said::Replies(found) => reply = Some(found),
+            }
+            line.clear();
+        }
+        Ok((child.wait().await?, reply))
     }
-    let mut reply = Vec::new();
-    if let Some(stdout) = &mut child.stdout {
-        stdout.read_to_end(&mut reply).await?;
-    }
-    Ok((child.wait().await?, reply))
-}
-
-/// Runs the child: reads a request from stdin, and writes the reply to stdout.
-pub fn run() -> ExitCode {
-    let Ok(request) = serde_json::from_reader::<_, ProbeRequest>(io::stdin().lock()) else {
-        return ExitCode::FAILURE;
-    };
-    let second = std::env::args_os().nth(2);
-    let entered = match second.as_ref().and_then(|second| second.to_str()) {
-        Some(IN_NAMESPACE) => enter_namespace(false),
-        Some(IN_USER_NAMESPACE) => enter_namespace(true),
-        _ => Ok(()),
-    };
-    let reply = match entered {
-        Ok(()) => look_up(&request),
-        Err(error) => ProbeReply { error: Some(error.to_string()), ..ProbeReply::default() },
-    };
-    let written = serde_json::to_vec(&reply).map_err(io::Error::from);
-    match written.and_then(|bytes| io::stdout().lock().write_all(&bytes)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
-}
-
-/// Enters the mount namespace whose descriptors this process got. The child enters it itself, and
-/// not before it is executed, because the program and its libraries are in `nrid`'s namespace.
-fn enter_namespace(has_user_namespace: bool) -> io::Result<()> {
-    let [mount, root, user] = DESCRIPTORS.map(i32::cast_unsigned);
-    let (mount, root) = (sys::take_descriptor(mount)?, sys::take_descriptor(root)?);
-    let user = has_user_namespace.then(|| sys::take_descriptor(user)).transpose()?;
-    let user = user.as_ref().map(AsFd::as_fd);
-    let (mount, root) = (mount.as_fd(), root.as_fd());
-    mount_namespace::enter(NamespaceDescriptors { user, mount, root })
-}
-
-fn look_up(request: &ProbeRequest) -> ProbeReply {
-    let needs_mounts = !request.sources.is_empty() || !request.mount_sources.is_empty();
-    let mounts = if needs_mounts { mounts() } else { Vec::new() };
-    let mount_sources = nri_facts::resolve(&request.mount_sources, &mounts);
-    let mounts = by_point(mounts);
-    let propagation = |path: &String| {
-        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
-        propagation_at(&mounts, &real)
-    };
-    let node = |path: &String| {
-        let meta = std::fs::symlink_metadata(path).ok()?;
-        Some(Node { mode: meta.mode(), rdev: meta.rdev() })
-    };
-    let namespace = |path: &String| {
-        NamespaceId::at(path.as_ref()).map_err(|error| format!("{path:?}: {error}"))
-    };
-    ProbeReply {
-        error: None,
-        propagation: request.sources.iter().map(propagation).collect(),
-        nodes: request.nodes.iter().map(node).collect(),
-        infra: request.infra.as_ref().is_some_and(runs_infra),
-        mount_sources,
-        namespaces: request.namespaces.iter().map(namespace).collect(),
-    }
-}
-
-/// Maps mount points to propagations. The last of several mounts on one point is the visible one.
-fn by_point(mounts: Vec<MountInfo>) -> HashMap<PathBuf, MountPropagation> {
-    mounts.into_iter().map(|mount| (mount.point, mount.propagation)).collect()
-}
-
-/// Returns the propagation of the deepest mount that contains a path.
-fn propagation_at(
-    mounts: &HashMap<PathBuf, MountPropagation>,
-    path: &Path,
-) -> Option<MountPropagation> {
-    path.ancestors().find_map(|point| mounts.get(point)).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_mountinfo::parse;
 
     fn probe(script: &str) -> (tempfile::TempDir, PathProbe) {
         let dir = tempfile::tempdir().unwrap();
@@ -286,21 +296,9 @@ mod tests {
         (dir, PathProbe { program, ..PathProbe::default() })
     }
 
-    #[test]
-    fn links_are_followed_for_sources_and_not_for_nodes() {
-        let dir = tempfile::tempdir().unwrap();
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
-        let paths =
-            [link.to_str().unwrap().to_owned(), "/nowhere".to_owned(), "/dev/null".to_owned()];
-        let sources = paths.to_vec();
-        let request = ProbeRequest { sources, nodes: paths.to_vec(), ..ProbeRequest::default() };
-        let found = look_up(&request);
-        // The link has the propagation of its target.
-        assert_eq!(found.propagation[0], found.propagation[2]);
-        assert!(found.propagation[0].is_some());
-        let kinds: Vec<_> = found.nodes.iter().map(|n| n.map(|n| n.mode & 0o170_000)).collect();
-        assert_eq!(kinds, [Some(0o120_000), None, Some(0o020_000)]);
+    /// Returns a handle to the same children.
+    fn same(PathProbe { program, permits, access }: &PathProbe) -> PathProbe {
+        PathProbe { program: program.clone(), permits: permits.clone(), access: access.clone() }
     }
 
     #[tokio::test]
@@ -315,8 +313,7 @@ mod tests {
         let (_dir, probe) = probe("exec sleep 1000");
         let all: Vec<_> = (0..MAX_CHILDREN + 4)
             .map(|_| {
-                let (program, permits) = (probe.program.clone(), probe.permits.clone());
-                let probe = PathProbe { program, permits };
+                let probe = same(&probe);
                 tokio::spawn(async move { probe.probe(&ProbeRequest::default(), None).await })
             })
             .collect();
@@ -328,44 +325,35 @@ mod tests {
         drop(timeout(Duration::from_secs(20), freed).await.unwrap().unwrap());
     }
 
-    #[test]
-    fn the_last_mount_on_the_deepest_mount_point_has_the_propagation() {
-        let table = "\
-1 0 0:1 / / rw shared:1 - ext4 /dev/a rw
-2 1 0:2 / /a rw master:1 - ext4 /dev/b rw
-3 2 0:3 / /a/b\\040c rw - ext4 /dev/c rw
-4 2 0:4 / /a rw shared:9 master:1 - tmpfs t rw
-";
-        let mounts = by_point(parse(table.as_bytes()));
-        let of = |p: &str| propagation_at(&mounts, Path::new(p));
-        assert_eq!(of("/x"), Some(MountPropagation::Shared));
-        assert_eq!(of("/a/x"), Some(MountPropagation::Shared));
-        assert_eq!(of("/a/b c/d"), Some(MountPropagation::Private));
-        assert_eq!(of("/ab"), Some(MountPropagation::Shared));
-        assert_eq!(of("/a/"), Some(MountPropagation::Shared));
-        assert_eq!(of("a"), None);
-        assert_eq!(propagation_at(&HashMap::new(), Path::new("/a")), None);
-    }
-
-    #[test]
-    fn each_of_thousands_of_mounts_has_its_own_propagation() {
-        use std::fmt::Write;
-        let kinds = [MountPropagation::Shared, MountPropagation::Slave, MountPropagation::Private];
-        let mut table = String::from("1 0 0:1 / / rw - ext4 /dev/a rw\n");
-        // Every seventh mount point has a second mount, with the next propagation.
-        for layer in 0..2 {
-            for n in (0..5000).filter(|n| layer == 0 || n % 7 == 0) {
-                let tag = ["shared:1 ", "master:1 ", ""][(n + layer) % 3];
-                writeln!(table, "2 1 0:2 / /m/{n}/inner rw {tag}- ext4 /dev/b rw").unwrap();
-            }
+    #[tokio::test]
+    async fn children_at_a_file_system_that_hangs_leave_the_others_to_other_containers() {
+        // One that the file system keeps from ending.
+        let hangs = r#"read request; echo '{"Enters":["0:1"]}'; read go; exec sleep 1000"#;
+        let (_dir, stuck) = probe(hangs);
+        let probe_at = |device: &str| {
+            let said =
+                format!(r#"read request; echo '{{"Enters":["{device}"]}}'; read go; exit 3"#);
+            let (dir, other) = probe(&said);
+            (dir, PathProbe { program: other.program, ..same(&stuck) })
+        };
+        let deadline = Instant::now();
+        let place = FileSystem::Probed(vec!["0:1".to_owned()]);
+        let held = stuck.access.enter(place, deadline).await.unwrap();
+        while stuck.problems().is_empty() {
+            tokio::task::yield_now().await;
         }
-        let mounts = by_point(parse(table.as_bytes()));
-        for n in 0..5000 {
-            let expected = kinds[(n + usize::from(n % 7 == 0)) % 3];
-            let of = |below: &str| propagation_at(&mounts, Path::new(&format!("/m/{n}{below}")));
-            assert_eq!(of("/inner"), Some(expected), "{n}");
-            assert_eq!(of("/inner/deep/down"), Some(expected), "{n}");
-            assert_eq!(of("/innermost"), Some(MountPropagation::Private), "{n}");
+        assert!(stuck.problems()[0].contains("0:1"), "{:?}", stuck.problems());
+        for _ in 0..MAX_CHILDREN + 1 {
+            let error = stuck.probe(&ProbeRequest::default(), None).await.unwrap_err();
+            assert_eq!(error.to_string(), "its file system hangs");
         }
+        let (_other_dir, other) = probe_at("0:2");
+        let error = other.probe(&ProbeRequest::default(), None).await.unwrap_err().to_string();
+        assert!(error.contains("exit status: 3"), "{error}");
+        drop(held);
+        let (_same_dir, again) = probe_at("0:1");
+        let error = again.probe(&ProbeRequest::default(), None).await.unwrap_err().to_string();
+        assert!(error.contains("exit status: 3"), "{error}");
+        assert!(stuck.problems().is_empty());
     }
 }
