@@ -156,6 +156,7 @@ fn a_source_that_cannot_be_resolved_leaves_the_fact_out() {
         node.create(&bundle, &id).success();
         let found = facts(&node, &id);
         assert_eq!(found.get("mount_sources"), None);
+        assert_eq!(found["unknown"], "mount_sources");
         assert_eq!(found["privileged"], "false");
         let log = node.log();
         for text in ["fact unknown", "mount_sources", "/proc/self/cwd"] {

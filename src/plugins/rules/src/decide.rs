@@ -59,6 +59,7 @@ pub(crate) fn decide(
                 Ok(Some(changes.since(&decision.changes, container)))
             });
             if let Some(result) = result.transpose() {
+                let result = result.map_err(|refusal| refusal.of(container));
                 decision.observed.push((rule.name.clone(), result));
             }
         } else if evaluation.matches(rule)? {

@@ -43,6 +43,15 @@ const MAX_TEXT: usize = 256 << 10;
 /// Annotation by which `nrid` says that it could not read what the engine knows of a container.
 const INCOMPLETE: &str = "facts.nri-container-runtime/incomplete";
 
+/// Annotation by which `nrid` names the facts that it could not find out, separated by commas.
+const UNKNOWN: &str = "facts.nri-container-runtime/unknown";
+
+/// Whether a fact is missing because it could not be found out of a container.
+pub(crate) fn is_unknown(fact: &str, container: &Container) -> bool {
+    let unknown = container.annotations.get(UNKNOWN);
+    unknown.is_some_and(|names| elements(names).any(|name| name == fact))
+}
+
 /// Returns the error if a variable that the rules use has a longer text than rules read, or is
 /// unknown: what an engine could not tell must not count as what a container does not have.
 pub(crate) fn unreadable(

@@ -122,7 +122,8 @@ impl Plugin for Rules {
             decide(&rules, &shared.0, &shared.1, &device_of_host, progress)
         });
         let (pod, container) = &*subject;
-        let decision = result?.inspect_err(|refusal| log_refusal(refusal, pod, container))?;
+        let decision = result?.map_err(|refusal| refusal.of(container));
+        let decision = decision.inspect_err(|refusal| log_refusal(refusal, pod, container))?;
         log(&decision, pod, container);
         Ok(decision.changes.adjustment().into())
     }
@@ -144,7 +145,8 @@ impl Plugin for Rules {
             limit(&rules, &shared.0, &shared.1, &before, requested, progress)
         });
         let (pod, updated) = &*subject;
-        let changes = result?.inspect_err(|refusal| log_refusal(refusal, pod, updated))?;
+        let changes = result?.map_err(|refusal| refusal.of(updated));
+        let changes = changes.inspect_err(|refusal| log_refusal(refusal, pod, updated))?;
         if changes.is_empty() {
             return Ok(Changes::default());
         }

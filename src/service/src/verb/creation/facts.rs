@@ -4,7 +4,7 @@
 //! What follows from `config.json` is decided in `nri_spec::facts`, and what depends on paths in
 //! `nri_facts`: a child process looks them up (`host/path_probe.rs`), which is started only if the
 //! configuration lists such a fact. One that cannot be found out is missing, so that rules that
-//! need it refuse the container.
+//! need it refuse the container, and named in the annotation `unknown`.
 
 use crate::{
     host::{
@@ -53,7 +53,8 @@ pub(super) struct Subject<'a> {
     pub(super) runtime: &'a LowLevelRuntime,
 }
 
-/// Returns the annotations for `facts`. A fact that cannot be found out is logged, and missing.
+/// Returns the annotations for `facts`. A fact that cannot be found out is logged, and missing; one
+/// more annotation says that the configuration lists it.
 pub(super) async fn annotations(
     facts: &[ContainerFact],
     subject: Subject<'_>,
@@ -75,7 +76,8 @@ pub(super) async fn annotations(
         (facts, false) => facts.without_cgroup(),
     };
     let probed = on_host(facts, subject, probe).await;
-    let found = facts.iter().filter_map(|fact| {
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for fact in facts {
         let value = match fact {
             ContainerFact::Capabilities => Ok(of_config.capabilities()),
             ContainerFact::DeviceAccess => Ok(of_config.device_access()),
@@ -88,14 +90,17 @@ pub(super) async fn annotations(
         };
         let fact = fact.name();
         match value {
-            Ok(value) => Some((format!("{PREFIX}{fact}"), value)),
+            Ok(value) => found.push((format!("{PREFIX}{fact}"), value)),
             Err(error) => {
                 tracing::warn!(container = id, fact, error, "fact unknown, plugins receive none");
-                None
+                unknown.push(fact);
             }
         }
-    });
-    found.collect()
+    }
+    if !unknown.is_empty() {
+        found.push((format!("{PREFIX}unknown"), unknown.join(",")));
+    }
+    found
 }
 
 fn is_reserved(key: &str) -> bool {
@@ -251,6 +256,20 @@ mod tests {
             ("seccomp", "none"),
         ];
         assert_eq!(all, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+    }
+
+    /// The same as a fact that the configuration does not list, rules said before.
+    #[tokio::test]
+    async fn a_fact_that_cannot_be_found_out_is_named() {
+        // No program answers as a probe here: that of the tests has no such argument.
+        let config = json!({
+            "ociVersion": "1.0.2",
+            "mounts": [{"destination": "/d", "type": "bind", "source": "/proc/self/cwd"}],
+        });
+        let found = of(&[ContainerFact::Engine, ContainerFact::MountSources], &config).await;
+        let expected = [("engine", "docker"), ("unknown", "mount_sources")];
+        assert_eq!(found, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        assert_eq!(of(&[ContainerFact::Engine], &config).await.get("unknown"), None);
     }
 
     #[test]
