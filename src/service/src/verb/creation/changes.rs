@@ -17,7 +17,7 @@ use nri_spec::{ChangedField, config_changes};
 use protobuf::Enum;
 use serde_json::Value;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
 };
 
@@ -81,6 +81,8 @@ fn changes(
     let mut appended = Appended { unowned, next: BTreeMap::new() };
     // The rules of devices that were added come before the rules of plugins.
     let mut of_devices = rules.saturating_sub(appended.count(DEVICE_RULES));
+    let device_owners =
+        if of_devices > 0 { owners_of_devices(after, owners) } else { HashMap::new() };
     for change in all {
         let entry = change.after.as_ref();
         let plugin = match change.row.form {
@@ -91,7 +93,7 @@ fn changes(
             }
             Form::Appended if of_devices > 0 => {
                 of_devices -= 1;
-                cdi.or_injector(entry.and_then(|rule| owner_of_device(after, owners, rule)))
+                cdi.or_injector(entry.and_then(|rule| device_owners.get(&numbers(rule)).cloned()))
             }
             Form::Appended => appended.plugin(DEVICE_RULES).unwrap_or_default(),
             _ if change.pointer.starts_with(RESOURCES) => {
@@ -109,13 +111,25 @@ fn remover(unowned: &UnownedChanges, change: &ChangedField) -> Option<String> {
     unowned.remover(change.row.owner?, change.key.as_deref()?).map(ToString::to_string)
 }
 
-/// Returns the plugin that added the device that a rule allows.
-fn owner_of_device(config: &Value, owners: &FieldOwners, rule: &Value) -> Option<String> {
-    let devices = config.pointer("/linux/devices")?.as_array()?;
-    let number = |value: &Value| ["type", "major", "minor"].map(|key| value.get(key).cloned());
-    let of_rule = devices.iter().filter(|device| number(device) == number(rule));
-    let mut paths = of_rule.filter_map(|device| device.get("path")?.as_str());
-    paths.find_map(|path| owner(owners, Field::Devices, Some(path)))
+/// What a device and its rule have in common: type, major and minor.
+type Numbers = [Option<String>; 3];
+
+fn numbers(entry: &Value) -> Numbers {
+    ["type", "major", "minor"].map(|key| entry.get(key).map(Value::to_string))
+}
+
+/// Returns the plugins that added devices. A map, since a container may have a rule for each of
+/// thousands of devices.
+fn owners_of_devices(config: &Value, owners: &FieldOwners) -> HashMap<Numbers, String> {
+    let mut found = HashMap::new();
+    let devices = config.pointer("/linux/devices").and_then(Value::as_array);
+    for device in devices.into_iter().flatten() {
+        let path = device.get("path").and_then(Value::as_str);
+        if let Some(plugin) = path.and_then(|path| owner(owners, Field::Devices, Some(path))) {
+            found.entry(numbers(device)).or_insert(plugin);
+        }
+    }
+    found
 }
 
 /// The plugins of entries that were appended to lists, which have no owners.
@@ -254,6 +268,29 @@ mod tests {
         let changes = creation_changes(&before, &json!({}), &merge.finish(), None);
         let fields: Vec<_> = changes["10-a"].iter().map(|change| change.field.as_str()).collect();
         assert_eq!((fields, changes.len()), (vec!["rdt.closID", "rdt.l3CacheSchema"], 1));
+    }
+
+    /// 6600 devices, which an annotation of 256 KiB requests of a plugin, took nrid minutes.
+    #[test]
+    fn the_owners_of_thousands_of_device_rules_are_found_in_time() {
+        const DEVICES: usize = 20_000;
+        let mut owners = FieldOwners::default();
+        let of_devices = owners.compound.entry(Field::Devices.value()).or_default();
+        let (mut nodes, mut rules) = (Vec::new(), Vec::new());
+        for minor in 0..DEVICES {
+            let path = format!("/dev/a{minor}");
+            nodes.push(json!({"path": path, "type": "c", "major": 1, "minor": minor}));
+            rules.push(json!({"allow": true, "type": "c", "major": 1, "minor": minor}));
+            of_devices.owners.insert(path, format!("10-{}", minor % 2));
+        }
+        let after = json!({"linux": {"devices": nodes, "resources": {"devices": rules}}});
+        let begin = std::time::Instant::now();
+        let changes = recorded_changes(&json!({}), &after, &owners, "record");
+        assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
+        for plugin in ["10-0", "10-1"] {
+            // Half of the devices, and their rules.
+            assert_eq!(changes[plugin].len(), DEVICES, "{plugin}");
+        }
     }
 
     #[test]
