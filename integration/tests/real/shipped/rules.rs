@@ -20,26 +20,31 @@ fn the_recipe_for_builds_limits_containers_of_buildkit() {
         node.configure("containers.facts = ['engine']");
         let recipe = script("../src/plugins/rules/cookbook/builds.yaml");
         install(&node, "50-rules", &fs::read_to_string(recipe).unwrap());
-        let report = |name: &str, cgroup: &dyn Fn(&str) -> String| {
+        let report = |name: &str, directory: &str| {
             let id = node.id(name);
             let resources = r#"{"pids": {"limit": 9999}}"#;
-            let bundle = node.bundle(&id).cgroup(&cgroup(&id)).resources(resources);
+            let bundle = node.bundle(&id).resources(resources);
             let script = "/probe once; echo oom_score_adj=$(cat /proc/self/oom_score_adj)";
             let bundle = bundle.arguments(&["/bin/sh", "-c", script]).make();
+            // BuildKit's bundles are `executor/ID`, with the root file system in them.
+            let dir = node.path(directory).join(&id);
+            bundle.edit(|config| config["root"]["path"] = dir.join("rootfs").to_str().into());
+            fs::create_dir_all(node.path(directory)).unwrap();
+            fs::rename(bundle.dir(), &dir).unwrap();
             let mut command = node.wrapper();
             // BuildKit calls `run`.
-            command.arg("run").arg("--bundle").arg(bundle.dir()).arg(&id);
+            command.arg("run").arg("--bundle").arg(&dir).arg(&id);
             let ran = node.run(command).success();
             Report::parse(&ran.out())
         };
-        let build = report("step", &|id| format!("/{}-builds/buildkit/{id}", node.prefix()));
+        let build = report("step", "executor");
         build.check(&[
             ("memory.limit_in_bytes|memory.max", "4294967296"),
             ("cpu.cfs_quota_us|cpu.max", "200000|200000 100000"),
             ("pids.max", "4096"),
             ("oom_score_adj", "500"),
         ]);
-        let service = report("service", &|id| format!("/{}-builds/{id}", node.prefix()));
+        let service = report("service", "services");
         service.check(&[("pids.max", "9999")]);
     });
 }

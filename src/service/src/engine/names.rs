@@ -85,8 +85,7 @@ pub async fn complete(
     // Engines without names have no labels, either; other engines are known by traces that do not
     // always lead to their names.
     let has_labels = !matches!(identity.engine, EngineKind::Plain | EngineKind::BuildKit);
-    let is_absent = matches!(error, NamesError::NoSource);
-    let is_logged = !is_absent || (needs_labels && has_labels);
+    let is_logged = !matches!(error, NamesError::NoSource) || (needs_labels && has_labels);
     if is_logged {
         let error = chain(&error);
         let (container, engine) = (id, identity.engine);
@@ -101,7 +100,8 @@ pub async fn complete(
             tracing::warn!(container, %engine, error, "container names are incomplete");
         }
     }
-    is_absent
+    // Podman's database has labels only, and that of Podman 4 is of a kind that is not read.
+    matches!(error, NamesError::NoSource | NamesError::Libpod(_))
 }
 
 async fn from_docker(

@@ -130,6 +130,7 @@ mod tests {
         // A table without the mount: its path stands for it.
         let mut found = Vec::new();
         walk(Path::new("/proc/version"), &[], &mut |place| found.push(place.to_owned()));
+        found.dedup();
         assert_eq!(found, [device_of("/"), "/proc".to_owned()]);
     }
 
