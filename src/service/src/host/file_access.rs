@@ -326,7 +326,7 @@ impl Threads {
 }
 
 impl Access {
-    /// Logs that the access is past its limit, as [`Threads::report`] does.
+    /// Logs that the access is past its limit, as `Threads::report` does.
     pub fn report(&self) {
         self.threads.report();
     }
