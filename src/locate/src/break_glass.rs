@@ -148,8 +148,8 @@ impl fmt::Display for BreakGlassHint {
         let file = file.display();
         write!(
             f,
-            "to run containers without NRI create {file}, or set {BYPASS_ENV}=1 in the \
-             environment of the engine"
+            "to run containers without NRI write the word {WORD} into {file}, or set \
+             {BYPASS_ENV}=1 in the environment of the engine"
         )
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     fn the_hint_says_in_whose_environment_the_variable_belongs() {
         let hint = BreakGlassHint.to_string();
         assert!(hint.contains(&format!("set {BYPASS_ENV}=1 in the environment of the engine")));
-        assert!(hint.contains("create /"), "{hint}");
+        assert!(hint.contains("write the word bypass into /"), "{hint}");
     }
 
     /// `docker run -v`, Podman's `--pidfile`, `--log-opt path=`, crun's `run.oci.hooks.stdout`.

@@ -33,7 +33,7 @@ pub(super) struct Breakage {
 
 /// Instruction in every refusal that a defect of the host causes: how to run containers without
 /// NRI.
-const BREAK_GLASS: &str = "to run containers without NRI create \
+const BREAK_GLASS: &str = "to run containers without NRI write the word bypass into \
     /etc/nri-container-runtime/bypass, or set NRI_CONTAINER_RUNTIME_BYPASS=1 in the environment of \
     the engine";
 

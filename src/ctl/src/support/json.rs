@@ -80,7 +80,8 @@ impl Mask {
             };
             let is_word = !name.contains(|c: char| c.is_whitespace() || c == '/');
             let is_secret = is_word && self.is_secret(name.trim_end_matches('+'));
-            let is_option = name.starts_with('-') || value == Some("");
+            // A variable may be empty; a line with a colon, as of YAML or HTTP, goes on.
+            let is_option = name.starts_with('-') || text.ends_with(':');
             is_value = is_secret && is_option && value.is_none_or(str::is_empty);
             if is_secret && value.is_some_and(|value| !value.is_empty()) {
                 *text = format!("{}{MASKED}", &text[..=name.len()]);
@@ -157,7 +158,9 @@ mod tests {
             "--requirepass",
             "S s",
             "token",
-            "kept"
+            "kept",
+            "DB_PASSWORD=",
+            "PATH=/bin"
         ]);
         let after = json!([
             "--password",
@@ -170,7 +173,9 @@ mod tests {
             "--requirepass",
             "***",
             "token",
-            "kept"
+            "kept",
+            "DB_PASSWORD=",
+            "PATH=/bin"
         ]);
         check(&before, &after);
     }
