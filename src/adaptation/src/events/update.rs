@@ -43,6 +43,11 @@ impl Adaptation {
     ) -> Result<R, AdaptError> {
         let event = Event::UPDATE_CONTAINER;
         let subject = self.core.subject_of(&request, context.origin());
+        if !context.owned().is_empty() {
+            // A plugin that is launched again can decide in a moment.
+            let id = request.container.as_ref().map_or("", |container| &container.id);
+            self.core.wait_for_relaunches(id, subject.as_ref()).await;
+        }
         let tickets = self.core.pipeline.enter_when_open(event, subject.as_ref()).await;
         let container = request.container.unwrap_or_default();
         let id = container.id.clone();

@@ -66,7 +66,7 @@ impl Core {
             }
         }
         let waited = start.elapsed();
-        info!(container, plugins, ?waited, "creation has waited for the restart of plugins");
+        info!(container, plugins, ?waited, "a request has waited for the restart of plugins");
     }
 
     /// Returns the relaunches that a creation waits for.

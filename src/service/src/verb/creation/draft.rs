@@ -83,6 +83,7 @@ impl Service {
         (bundle, bundle_path): (Bundle, PathBuf),
     ) -> Result<Draft, Error> {
         let VerbRequest { begin, key, runtime, .. } = request;
+        let begun = Instant::now();
         let (bundle, text, permit) = self.large_configs.read(bundle).await?;
         let config = match permit {
             Some(_) => blocking(|| OciConfig::parse(&text)),
@@ -135,7 +136,7 @@ impl Service {
             caller,
             facts: facts::of_names(is_complete).into_iter().collect(),
             incarnation,
-            begun: Instant::now(),
+            begun,
             _permit: permit,
         })
     }
