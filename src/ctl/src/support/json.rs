@@ -80,9 +80,12 @@ impl Mask {
             };
             let is_word = !name.contains(|c: char| c.is_whitespace() || c == '/');
             let is_secret = is_word && self.is_secret(name.trim_end_matches('+'));
-            // A variable may be empty; a line with a colon, as of YAML or HTTP, goes on.
-            let is_option = name.starts_with('-') || text.ends_with(':');
-            is_value = is_secret && is_option && value.is_none_or(str::is_empty);
+            // A variable, and an option with `=`, may be empty; a line with a colon goes on.
+            let takes_next = match value {
+                None => name.starts_with('-'),
+                Some(_) => text.ends_with(':'),
+            };
+            is_value = is_secret && takes_next;
             if is_secret && value.is_some_and(|value| !value.is_empty()) {
                 *text = format!("{}{MASKED}", &text[..=name.len()]);
             } else {
