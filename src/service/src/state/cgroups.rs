@@ -6,6 +6,12 @@
 use crate::state::{
     container::Container, record::Record, registry::Registry, status::ContainerStatus,
 };
+use nri_api::{
+    PARTITION,
+    proto::{Field, FieldOwners},
+    undone_by,
+};
+use protobuf::Enum;
 use std::{path::PathBuf, sync::Arc};
 
 /// A container with a cgroup that another one would share.
@@ -44,7 +50,15 @@ fn counts(other: &Container, new: &Record) -> bool {
         return false;
     }
     let other = other.record();
-    other.status != ContainerStatus::Stopped && !other.process_has_ended()
+    // Others are as without plugins: an engine in a container may well put its own there.
+    (have_cpuset(&other.owners) || have_cpuset(&new.owners))
+        && other.status != ContainerStatus::Stopped
+        && !other.process_has_ended()
+}
+
+/// Whether plugins have set CPUs or memory nodes, which a cgroup below or above could undo.
+fn have_cpuset(owners: &FieldOwners) -> bool {
+    undone_by(PARTITION).iter().any(|field: &Field| owners.simple.contains_key(&field.value()))
 }
 
 #[cfg(test)]
@@ -57,6 +71,7 @@ mod tests {
         record.key = ContainerKey { root: "/r".into(), id: id.to_owned() };
         record.pod_id = id.to_owned();
         (record.pid, record.status) = (None, ContainerStatus::Running);
+        record.owners.simple.insert(Field::CPUSetCPUs.value(), "10-a".to_owned());
         record.container.change(|container| {
             container.id = id.to_owned();
             let linux = container.linux.mut_or_insert_default();
@@ -90,6 +105,19 @@ mod tests {
         {
             assert_eq!(found(other), None, "{other}");
         }
+        let unset =
+            Record { owners: FieldOwners::default(), ..record("new", "a.slice:x:a-b.slice") };
+        assert!(registry.nested(&unset).is_some(), "CPUs of the other one are set");
+        let other = ContainerKey { root: "/r".into(), id: "db".to_owned() };
+        registry.forget(dir.path(), &other);
+        let free =
+            Record { owners: FieldOwners::default(), ..record("free", &format!("{slice}:free")) };
+        registry.insert(free).unwrap();
+        let below =
+            Record { owners: FieldOwners::default(), ..record("new", "a.slice:x:a-b.slice") };
+        assert!(registry.nested(&below).is_none(), "no plugin has set CPUs");
+        assert!(found(&format!("{slice}:free")).is_some());
+        registry.insert(record("db", &format!("{slice}:db"))).unwrap();
         // The same container again.
         assert!(registry.nested(&record("db", &format!("{slice}:db"))).is_none());
     }
