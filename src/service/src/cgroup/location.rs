@@ -102,6 +102,12 @@ fn subgroup_name(value: &str) -> Option<&str> {
     }
 }
 
+/// Whether a value of [`SUBGROUP_ANNOTATION`] can lead out of the scope: crun appends it as it is,
+/// so that the process, and with it the limits, would be in another group.
+pub fn leads_out(subgroup: &str) -> bool {
+    subgroup.split('/').any(|part| part == "..")
+}
+
 /// Whether a process is in the group `path`, or in one below it, in any hierarchy.
 fn is_member_of(membership: &str, path: &Path) -> bool {
     let paths = membership.lines().filter_map(|line| line.splitn(3, ':').nth(2));
@@ -140,6 +146,12 @@ pub fn threads(dirs: &CgroupDirs) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subgroup_with_dots_leads_out_of_the_scope() {
+        assert!(leads_out("../x") && leads_out("x/../../y") && leads_out(".."));
+        assert!(!leads_out("x") && !leads_out("/x/y/") && !leads_out("..x") && !leads_out(""));
+    }
 
     #[test]
     fn a_subgroup_is_one_name_below_the_scope() {
