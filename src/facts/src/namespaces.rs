@@ -5,11 +5,7 @@
 
 use nri_spec::OciConfig;
 use serde::{Deserialize, Serialize};
-use std::{
-    fs, io,
-    os::unix::fs::MetadataExt,
-    path::{Component, Path},
-};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
 /// Names in `config.json` and in `/proc/PID/ns`, in the order of the annotation.
 const KINDS: [(&str, &str); 8] = [
@@ -48,15 +44,20 @@ impl NamespaceId {
     }
 }
 
-/// Directories in which engines have namespaces, and in which users write nothing.
-const PLACES: [&str; 3] = ["/proc", "/run", "/var/run"];
-
 /// Whether a namespace is where no user can exchange it between a look at it and the call of the
 /// runtime, as a link in a volume could be.
 fn is_in_place(path: &str) -> bool {
-    let path = Path::new(path);
-    !path.components().any(|part| part == Component::ParentDir)
-        && PLACES.iter().any(|place| path.starts_with(place))
+    let parts: Vec<_> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let parts = parts.as_slice();
+    match parts.strip_prefix(&["var"]).unwrap_or(parts) {
+        parts if parts.contains(&"..") => false,
+        ["proc", _, "ns", _] | ["proc", _, "task", _, "ns", _] => true,
+        // Of Podman without root.
+        ["run", "user", _, rest @ ..] => matches!(rest, ["netns", _]),
+        ["run", "lock" | "shm", ..] => false,
+        ["run", ..] => true,
+        _ => false,
+    }
 }
 
 /// Returns the paths of namespaces that a container joins. Paths of `config` are absolute.
@@ -123,6 +124,25 @@ mod tests {
         check(&with("/proc/self/ns/../ns/net"), "network,time,user");
         // Whatever it is, it is another one.
         check(&with("/proc/self/ns/uts"), "time,user");
+    }
+
+    #[test]
+    fn a_namespace_is_in_place_where_users_write_nothing() {
+        for (path, expected) in [
+            ("/proc/7/ns/pid", true),
+            ("/proc/7/task/8/ns/net", true),
+            ("/var/run/docker/netns/a", true),
+            ("/run/netns/cni-1", true),
+            ("/run/user/1000/netns/netns-1", true),
+            ("/run/user/1000/link", false),
+            ("/run/lock/link", false),
+            ("/proc/7/root/link", false),
+            ("/proc/self/cwd/link", false),
+            ("/run/../home/link", false),
+            ("/var/lib/docker/volumes/a/_data/link", false),
+        ] {
+            assert_eq!(is_in_place(path), expected, "{path}");
+        }
     }
 
     #[test]
