@@ -150,13 +150,13 @@ impl Allocator {
 
     /// Gives others the CPUs that a container has given up, unless it still has them.
     pub fn confirm(&mut self, id: &str, has: &CpuSet) -> Changes {
-        let mut next = self.clone();
-        let Some(placed) = next.containers.get_mut(id) else { return Changes::new() };
+        let Some(placed) = self.containers.get(id) else { return Changes::new() };
         let kept = placed.kept.and(has);
         if placed.kept == kept {
             return Changes::new();
         }
-        placed.kept = kept;
+        let mut next = self.clone();
+        next.containers.entry(id.to_owned()).and_modify(|placed| placed.kept = kept);
         self.become_settled(next)
     }
 

@@ -163,8 +163,13 @@ async fn confirm(state: Shared, wake: Arc<Notify>, session: Session) {
         if !failed.is_empty() {
             let ids = failed.into_iter().collect::<Vec<_>>().join(", ");
             tracing::warn!("updates have failed, tried again in {pause:?}: containers {ids}");
-            retry = Instant::now() + pause;
-            pause = LONGEST_PAUSE.min(pause * 2);
+            // What fails for the first time does not put off what is to be tried again.
+            if is_due {
+                retry = Instant::now() + pause;
+                pause = LONGEST_PAUSE.min(pause * 2);
+            } else {
+                retry = retry.min(Instant::now() + FIRST_PAUSE);
+            }
         } else if is_due {
             pause = FIRST_PAUSE;
         }
