@@ -55,7 +55,8 @@ fn is_in_place(path: &str) -> bool {
         // Of Podman without root.
         ["run", "user", _, rest @ ..] => matches!(rest, ["netns", _]),
         ["run", "lock" | "shm", ..] => false,
-        ["run", ..] => true,
+        // BuildKit with networks of its own.
+        ["run", ..] | ["lib", "buildkit", "net", ..] => true,
         _ => false,
     }
 }
@@ -133,6 +134,7 @@ mod tests {
             ("/proc/7/task/8/ns/net", true),
             ("/var/run/docker/netns/a", true),
             ("/run/netns/cni-1", true),
+            ("/var/lib/buildkit/net/cni/a", true),
             ("/run/user/1000/netns/netns-1", true),
             ("/run/user/1000/link", false),
             ("/run/lock/link", false),
