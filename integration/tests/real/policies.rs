@@ -210,6 +210,10 @@ fn a_missing_required_plugin_refuses_updates_of_what_it_has_set() {
         assert_eq!(pids(&node, &id), "77");
         node.call(&["update", "--cpu-period", "50000", "--cpu-quota", "40000", &id]).success();
         let _plugin = node.connect("10-guard", &go_plugin, "{}");
+        wait_until("the plugin to be active", || {
+            let status = node.status()?;
+            status["plugins"].as_array()?.iter().any(|p| p["state"] == "active").then_some(())
+        });
         node.call(&["update", "--pids-limit", "40", &id]).success();
         assert_eq!(pids(&node, &id), "40");
     });

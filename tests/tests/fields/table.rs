@@ -55,10 +55,18 @@ const RDT_REMOVE: &str = "linux.rdt.remove";
 const WITHOUT_REMOVAL: [&str; 4] =
     ["CDI_devices", "linux.resources.hugepage_limits", "linux.resources.unified", "rlimits"];
 
+/// What makes a container whose CPUs are set a partition, which would undo that.
+const PARTITION: [&str; 2] = [
+    "/linux/resources/unified/cpuset.cpus.exclusive",
+    "/linux/resources/unified/cpuset.cpus.partition",
+];
+
 /// Values of the OCI config that a field may change besides its own.
 const ALSO_CHANGED: &[(&str, &[&str])] = &[
     ("mounts", &["/linux/rootfsPropagation"]),
     ("linux.devices", &["/linux/resources/devices/+"]),
+    ("linux.resources.cpu.cpus", &PARTITION),
+    ("linux.resources.cpu.mems", &PARTITION),
     ("linux.resources.memory.limit", &["/linux/resources/memory/swap"]),
     ("linux.resources.rdt_class", &["/linux/intelRdt"]),
     (

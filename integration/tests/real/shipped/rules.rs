@@ -23,14 +23,12 @@ fn the_recipe_for_builds_limits_containers_of_buildkit() {
         let report = |name: &str, directory: &str| {
             let id = node.id(name);
             let resources = r#"{"pids": {"limit": 9999}}"#;
-            let bundle = node.bundle(&id).resources(resources);
-            let script = "/probe once; echo oom_score_adj=$(cat /proc/self/oom_score_adj)";
-            let bundle = bundle.arguments(&["/bin/sh", "-c", script]).make();
             // BuildKit's bundles are `executor/ID`, with the root file system in them.
             let dir = node.path(directory).join(&id);
-            bundle.edit(|config| config["root"]["path"] = dir.join("rootfs").to_str().into());
-            fs::create_dir_all(node.path(directory)).unwrap();
-            fs::rename(bundle.dir(), &dir).unwrap();
+            let bundle = node.bundle(&id).root(&dir.join("rootfs")).resources(resources);
+            let script = "/probe once; echo oom_score_adj=$(cat /proc/self/oom_score_adj)";
+            let bundle = bundle.arguments(&["/bin/sh", "-c", script]).make();
+            fs::rename(bundle.config(), dir.join("config.json")).unwrap();
             let mut command = node.wrapper();
             // BuildKit calls `run`.
             command.arg("run").arg("--bundle").arg(&dir).arg(&id);
