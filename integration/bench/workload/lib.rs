@@ -1,7 +1,7 @@
 //! What several programs of this crate share: work of the product's crates that `cargo bench`
 //! measures and whose instructions are counted (the merge of replies, a change of `config.json`,
-//! and messages on the wire), and what measurements need: statistics, C programs, the description of
-//! the machine.
+//! and messages on the wire), and what measurements need: statistics, C programs, the description
+//! of the machine.
 
 #![forbid(unsafe_code)]
 

@@ -281,7 +281,7 @@ impl Event<'_> {
 }
 
 /// Whether a verb must not proceed without the reply of `nrid`. An `update` proceeds where no
-/// `nrid` decides about it; one that is alive and does not reply in time has not permitted it, although it
+/// `nrid` decides about it; one that is alive and does not reply in time has not permitted it, and
 /// may be about to refuse it.
 fn depends_on_reply(verb: Verb, why: &Error) -> bool {
     let is_undecided = matches!(why, Error::Client(ClientError::Frame(FrameError::Timeout)));

@@ -47,8 +47,8 @@ impl Layers {
 
     /// Returns the directory in which the engine has all layers that it mounts at `point`: that of
     /// `ID/merged` with the written layer `ID/diff` (Docker, Podman, CRI-O), or of the written
-    /// layer `snapshots/ID/fs` (containerd, BuildKit). `None` for an overlay that a user can have an
-    /// engine mount: a volume.
+    /// layer `snapshots/ID/fs` (containerd, BuildKit). `None` for an overlay that a user can have
+    /// an engine mount: a volume.
     pub(super) fn store(&self, point: &Path) -> Option<PathBuf> {
         let above = |path: &Path| path.parent().and_then(Path::parent).map(Path::to_owned);
         let upper = self.upper();

@@ -339,7 +339,8 @@ mod tests {
             Expression::parse(condition).unwrap().is_true(&context)
         };
         let source = r#"[{"destination": "/data", "source": "/link", "real": "/etc",
-            "writable": true, "propagation": "rslave", "kind": "bind", "type": "directory", "later": 1}]"#;
+            "writable": true, "propagation": "rslave", "kind": "bind", "type": "directory",
+            "later": 1}]"#;
         for (name, value, condition) in [
             (
                 "device_access",

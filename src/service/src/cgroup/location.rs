@@ -64,10 +64,19 @@ fn normal(path: &Path) -> Option<PathBuf> {
 
 /// Returns the directories of a container whose first process had this `membership` when it was
 /// created. `path`: the container's `cgroupsPath`; `systemd`: whether its runtime uses the systemd
-/// cgroup driver; `subgroup`: the value of its [`SUBGROUP_ANNOTATION`].
-pub fn locate(membership: &str, path: &str, systemd: bool, subgroup: Option<&str>) -> CgroupDirs {
+/// cgroup driver; `subgroup`: the value of its [`SUBGROUP_ANNOTATION`]. `None` if that has led the
+/// process out of them.
+pub fn locate(
+    membership: &str,
+    path: &str,
+    systemd: bool,
+    subgroup: Option<&str>,
+) -> Option<CgroupDirs> {
+    if subgroup.is_some_and(leads_out) {
+        return None;
+    }
     let expected = expected(membership, path, systemd, subgroup);
-    CgroupDirs::of_process(&hierarchies::mounted(), membership, expected.as_deref())
+    Some(CgroupDirs::of_process(&hierarchies::mounted(), membership, expected.as_deref()))
 }
 
 /// Returns the path of the container's own group, as the OCI config names it.
@@ -104,7 +113,7 @@ fn subgroup_name(value: &str) -> Option<&str> {
 
 /// Whether a value of [`SUBGROUP_ANNOTATION`] can lead out of the scope: crun appends it as it is,
 /// so that the process, and with it the limits, would be in another group.
-pub fn leads_out(subgroup: &str) -> bool {
+fn leads_out(subgroup: &str) -> bool {
     subgroup.split('/').any(|part| part == "..")
 }
 

@@ -221,34 +221,27 @@ impl Record {
     pub fn cgroup(&self) -> Option<CgroupDirs> {
         let membership = self.cgroups.as_deref().filter(|text| !text.is_empty())?;
         let membership = self.runtime.makes_cgroups().then_some(membership)?;
-        let path = self.container.text(&["linux", "cgroups_path"]);
         let subgroup = self.container.entry("annotations", location::SUBGROUP_ANNOTATION);
-        if subgroup.is_some_and(location::leads_out) {
-            return None;
-        }
-        Some(location::locate(membership, path, self.runtime.uses_systemd(), subgroup))
+        let systemd = self.runtime.uses_systemd();
+        location::locate(membership, self.cgroups_path(), systemd, subgroup)
     }
 
     /// Returns the path of the container's cgroup below the root of each hierarchy, if the OCI
     /// config says it.
     pub fn configured_cgroup(&self) -> Option<PathBuf> {
-        location::configured(self.cgroups_path(), self.uses_systemd())
+        location::configured(self.cgroups_path(), self.runtime.uses_systemd())
     }
 
     /// Returns the paths where the runtime may make the container's cgroup.
     pub fn possible_cgroups(&self) -> Vec<PathBuf> {
         let path = self.cgroups_path();
         let of_caller = || location::membership(self.caller?.pid);
-        location::possible(path, self.uses_systemd(), of_caller)
+        location::possible(path, self.runtime.uses_systemd(), of_caller)
     }
 
     fn cgroups_path(&self) -> &str {
         let is_used = self.runtime.makes_cgroups();
         if is_used { self.container.text(&["linux", "cgroups_path"]) } else { "" }
-    }
-
-    fn uses_systemd(&self) -> bool {
-        self.runtime.uses_systemd()
     }
 
     /// Updates the record with the output of the runtime's `state`.
