@@ -108,7 +108,7 @@ impl Allocator {
         next.containers.remove(id); // an earlier container with its id, whose end was missed
         let placed = next.place(request)?;
         next.containers.insert(id.to_owned(), placed);
-        Ok(self.become_settled(next))
+        Ok(self.become_settled(next, self.policy.max_moves))
     }
 
     /// Changes the request of a container to what a changed container gets. Its class and whose
@@ -145,7 +145,8 @@ impl Allocator {
             Kind::Exclusive | Kind::Shared | Kind::Unmanaged => Default::default(),
         };
         next.containers.insert(id.to_owned(), placed);
-        Ok(self.become_settled(next))
+        // Its own update is the last one: until then, no exclusive CPUs may move to those it has.
+        Ok(self.become_settled(next, 0))
     }
 
     /// Gives others the CPUs that a container has given up, unless it still has them.
@@ -157,7 +158,7 @@ impl Allocator {
         }
         let mut next = self.clone();
         next.containers.entry(id.to_owned()).and_modify(|placed| placed.kept = kept);
-        self.become_settled(next)
+        self.become_settled(next, self.policy.max_moves)
     }
 
     /// Removes a container that has stopped.
@@ -166,12 +167,12 @@ impl Allocator {
         if next.containers.remove(id).is_none() {
             return Changes::new();
         }
-        self.become_settled(next)
+        self.become_settled(next, self.policy.max_moves)
     }
 
     /// Completes the next state, replaces this one by it, and returns the differences.
-    fn become_settled(&mut self, mut next: Self) -> Changes {
-        next.settle(self.policy.max_moves);
+    fn become_settled(&mut self, mut next: Self, max_moves: usize) -> Changes {
+        next.settle(max_moves);
         let before = |id: &String| self.containers.get(id).map(Placed::assignment);
         let changed = next.containers.iter().map(|(id, placed)| (id, placed.assignment()));
         let changed = changed

@@ -8,7 +8,16 @@ use nri_plugin::{
     proto::{Container, Event, LinuxResources, PodSandbox},
     testing::{InProcessRuntime, container, pod},
 };
-use nri_topology::{hardware::cpuset::CpuSet, plugin::Topology};
+use nri_topology::{
+    allocator::Allocator,
+    existing::{Assigned, Existing},
+    hardware::{cpuset::CpuSet, snapshot::Snapshot, sysfs},
+    placed::{Assignment, Kind},
+    plugin::Topology,
+    policy::Policy,
+    request::{CPUS_KEY, request},
+    subject::Subject,
+};
 use tempfile::TempDir;
 
 const PARTITION: &str = "cpuset.cpus.partition";
@@ -124,4 +133,42 @@ fn another_policy_requests_what_an_update_may_not_have_given_up() {
     let mut updates = requests.iter().flat_map(|request| &request.update);
     let update = updates.find(|update| update.container_id == db.id).unwrap();
     assert_eq!(cpus(&update.linux.resources).len(), 1);
+}
+
+/// The engine's own update comes last: until then, its container has the CPUs that another one
+/// would get.
+#[test]
+fn an_update_moves_no_exclusive_cpus_to_those_of_its_container() {
+    let packages = "system/cpu/online: 0-3\n\
+        system/cpu/cpu{0-1}/topology/package_cpus_list: 0-1\n\
+        system/cpu/cpu{2-3}/topology/package_cpus_list: 2-3\n";
+    let machine = sysfs::machine(&packages.parse::<Snapshot>().unwrap()).unwrap();
+    let policy: Policy = "".parse().unwrap();
+    let existing = |name: &str, kind: Kind, has: &str| {
+        let mut subject = Subject { name: name.to_owned(), ..Subject::default() };
+        let is_exclusive = kind == Kind::Exclusive;
+        if is_exclusive {
+            subject.annotations.insert(CPUS_KEY.to_owned(), "2".to_owned());
+        }
+        let assigned = Assigned {
+            kind,
+            class: if is_exclusive { "exclusive" } else { "shared" }.to_owned(),
+            cpuset: None,
+            count: is_exclusive.then_some(2),
+            reason: None,
+            has_own: true,
+            is_proven: true,
+        };
+        let nodes = machine.memory_nodes();
+        let has = Assignment { cpus: has.parse().unwrap(), nodes };
+        (name.to_owned(), Existing::new(&policy, &subject, Some(&assigned), has))
+    };
+    let all = [existing("db", Kind::Exclusive, "0,2"), existing("web", Kind::Shared, "1,3")];
+    let mut allocator = Allocator::new(machine.clone(), policy.clone()).unwrap();
+    assert!(allocator.synchronize(&all.into()).is_empty());
+    let web = Subject { name: "web".to_owned(), memory_limit: Some(1 << 20), ..Subject::default() };
+    assert!(allocator.update("web", &web).unwrap().is_empty());
+    let other = Subject { name: "other".to_owned(), ..Subject::default() };
+    allocator.create("other", request(allocator.policy(), &other).unwrap()).unwrap();
+    assert_eq!(allocator.containers()["db"].cpus.to_string(), "0-1");
 }
