@@ -22,6 +22,9 @@ const UNPROVEN: &str = "nothing proves that its CPUs are exclusive, and the poli
 /// Why another container shares CPUs, if nothing else is known.
 const SHARED_BEFORE: &str = "it shared CPUs when it was created: start it again";
 
+/// A container with its id.
+type Found<'a> = (&'a String, &'a Existing);
+
 impl Allocator {
     /// Replaces all containers by those that exist. The changes make them what they should be.
     pub fn synchronize(&mut self, existing: &BTreeMap<String, Existing>) -> Changes {
@@ -39,16 +42,13 @@ impl Allocator {
         // First those that keep what they have, so that no other one gets it, and of these the ones
         // that a quota allows: it may be smaller than before. CPUs of engines are held as far as
         // they are not exclusive.
-        let mut others = exclusive;
-        for may_exceed in [false, true] {
-            for (id, container) in std::mem::take(&mut others) {
-                let may_exceed = may_exceed && is_alone(existing, id);
-                match self.accept_existing(container, may_exceed) {
-                    Some(choice) => self.insert_exclusive(id, container, choice),
-                    None => others.push((id, container)),
-                }
-            }
-        }
+        // Last come those whose CPUs others have, too: they shared CPUs when the plugin ended.
+        let (alone, late): (Vec<_>, Vec<_>) = exclusive
+            .into_iter()
+            .partition(|(id, container)| !container.is_proven || is_alone(existing, id));
+        let others = self.accept_all(alone, false);
+        let mut others = self.accept_all(others, true);
+        others.extend(self.accept_all(late, false));
         for (id, placed) in pinned {
             self.containers.insert(id.clone(), placed);
         }
@@ -89,6 +89,18 @@ impl Allocator {
             (!same || !is_own).then(|| (id.clone(), now))
         };
         self.containers.iter().filter_map(differs).collect()
+    }
+
+    /// Adds the containers that keep their exclusive CPUs, and returns the others.
+    fn accept_all<'a>(&mut self, containers: Vec<Found<'a>>, may_exceed: bool) -> Vec<Found<'a>> {
+        let mut others = Vec::new();
+        for (id, container) in containers {
+            match self.accept_existing(container, may_exceed) {
+                Some(choice) => self.insert_exclusive(id, container, choice),
+                None => others.push((id, container)),
+            }
+        }
+        others
     }
 
     /// Returns the exclusive CPUs that a container has and keeps: those that the plugin has given

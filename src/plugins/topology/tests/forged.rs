@@ -255,3 +255,17 @@ fn a_container_with_the_engines_cpus_keeps_them_at_a_restart_without_proof() {
     let updates = synchronized(&runtime, &pod, &[pinned, batch.clone()]);
     assert_eq!(updates, [(batch.id, "0-3".to_owned())]);
 }
+
+/// A container that had lost its exclusive CPUs has those of the shared pool, which can be as many
+/// as it wanted.
+#[test]
+fn a_container_that_shared_cpus_takes_none_from_one_that_has_its_own() {
+    let (_devices, runtime) = start(NRID, "socket = ''\nrequests_max = '100%'");
+    let pod = pod("shop");
+    let mut older = owned(&pod, "older", "2-3", Some("2"), "10-test");
+    let mut db = owned(&pod, "db", "0-1", Some("2"), "10-test");
+    (older.created_at, db.created_at) = (1, 2);
+    let web = assigned(&pod, "web", "shared", "shared", "2-3");
+    let web = set_by_plugins(web, &["assigned", "assigned-class"]);
+    assert_eq!(synchronized(&runtime, &pod, &[older, db, web]), []);
+}
