@@ -17,6 +17,15 @@ echo 'env = { set = { HELLO = "from a plugin" } }' | sed '1i [create]' >/etc/nri
 install -D target/release/nri-rules /usr/libexec/nri-container-runtime/plugins/rules
 install -D target/release/examples/adjust /opt/nri/plugins/10-adjust
 nrictl install docker --default
+# As the quick start of rules says: doctor warns otherwise.
+cat >>/etc/nri-container-runtime/config.toml <<'END'
+
+[[plugin]]
+match = "rules"
+required = true
+capabilities = []
+no_new_privs = true
+END
 systemctl restart docker
 nrictl plugin enable rules
 
