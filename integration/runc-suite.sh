@@ -107,5 +107,11 @@ for m in bare "${others[@]}"; do
   suite "$m" "$out/$m.tap"
   [ "$m" = bare ] || cp "$work/$m/nrid.log" "$out/$m.nrid.log" 2>/dev/null
   echo "$m: $(counts "$out/$m.tap"), $((SECONDS - t)) s"
+  # Failures that are the same in all modes show nothing.
+  if [ "$m" = bare ] && [ -z "${FILES:-}${FILTER:-}" ] &&
+    [ "$(grep -c '^not ok' "$out/bare.tap")" -gt "$(grep '^ok' "$out/bare.tap" | grep -vc '# skip')" ]
+  then
+    die "most tests fail on bare runc: $(grep -A 5 -m 1 '^not ok' "$out/bare.tap")"
+  fi
 done
 compare_all && [ $broken = 0 ]
