@@ -12,6 +12,7 @@ mod explain;
 mod failed;
 mod field;
 mod forms;
+mod idle;
 mod life_cycle;
 mod oom;
 mod random;

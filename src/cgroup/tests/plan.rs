@@ -74,13 +74,12 @@ fn cpu_resources_are_planned() {
             "cpu.idle /2/c/cpu.idle <- 0 = 0",
         ],
     );
-    // A quota of -1 means no limit. In cgroup v2 an idle cgroup has no weight, and there are no
-    // files for realtime limits.
+    // A quota of -1 means no limit. An idle cgroup has no weight. In cgroup v2 there are no files
+    // for realtime limits.
     check(
         json!({"cpu": {"quota": -1, "shares": 1024, "idle": 1, "realtimeRuntime": 5,
             "realtimePeriod": 9}}),
         &[
-            "cpu.shares /cpu/c/cpu.shares <- 1024 = 1024",
             "cpu.quota /cpu/c/cpu.cfs_quota_us <- -1 = -1",
             "cpu.idle /cpu/c/cpu.idle <- 1 = 1",
             "cpu.realtimePeriod /cpu/c/cpu.rt_period_us <- 9 = 9",
@@ -91,6 +90,26 @@ fn cpu_resources_are_planned() {
             "cpu.idle /2/c/cpu.idle <- 1 = 1",
             "cpu.realtimePeriod unsupported",
             "cpu.realtimeRuntime unsupported",
+        ],
+    );
+    // The entry counts, if both are there. It is the only one that cgroup v1 has a file for.
+    check(
+        json!({"cpu": {"shares": 512}, "unified": {"cpu.idle": "1", "cpu.weight": "5"}}),
+        &["unified[cpu.idle] /cpu/c/cpu.idle <- 1 = 1", "unified[cpu.weight] unsupported"],
+        &[
+            "unified[cpu.idle] /2/c/cpu.idle <- 1 = 1",
+            "unified[cpu.weight] /2/c/cpu.weight <- 5 = 5",
+        ],
+    );
+    check(
+        json!({"cpu": {"shares": 512}, "unified": {"cpu.idle": "0"}}),
+        &[
+            "cpu.shares /cpu/c/cpu.shares <- 512 = 512",
+            "unified[cpu.idle] /cpu/c/cpu.idle <- 0 = 0",
+        ],
+        &[
+            "cpu.shares /2/c/cpu.weight <- 59 = 59 or 20",
+            "unified[cpu.idle] /2/c/cpu.idle <- 0 = 0",
         ],
     );
     check(

@@ -129,7 +129,8 @@ pub trait SetResources: HasResources {
         self
     }
 
-    /// Sets a file of the cgroup, such as `memory.high`, to a value (cgroup v2).
+    /// Sets a file of the cgroup, such as `memory.high`, to a value (cgroup v2). `nrid` sets
+    /// `cpu.idle` in cgroup v1, too.
     fn add_unified(&mut self, file: impl Into<String>, value: impl Into<String>) -> &mut Self {
         let file = file.into();
         entry(self, Field::CgroupsUnified, &file).unified.insert(file, value.into());

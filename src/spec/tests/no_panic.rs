@@ -9,7 +9,8 @@ use nri_api::proto::ContainerAdjustment;
 use nri_spec::cdi::{CdiRegistry, CdiSpecFile};
 use nri_spec::{
     ApplyContext, ContainerInfo, HostDevice, HostDeviceKind, OciConfig, Propagation, apply,
-    changed, merge_resources, overlay, resources_to_nri, to_container,
+    changed, idle_entry_to_field, idle_field_to_entry, merge_resources, overlay, resources_to_nri,
+    to_container,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -104,6 +105,9 @@ fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
     let mut merged = cdi.clone();
     merge_resources(&mut merged, &nri);
     overlay(&mut merged, resources);
+    let mut idle = resources.clone();
+    idle_entry_to_field(&mut idle);
+    idle_field_to_entry(&mut idle, resources);
     let difference = changed(&merged, resources);
     assert_eq!(difference, json!({}), "`overlay` did not set these fields");
 }

@@ -1,7 +1,7 @@
 //! CPU controller: `linux.resources.cpu` without `cpus` and `mems` (see the cpuset controller). As
 //! in runtimes, 0 means that a field is not set, except for `burst` and `idle`.
 
-use super::weight;
+use super::{unified, weight};
 use crate::{
     controller::Controller,
     dirs::CgroupDirs,
@@ -32,6 +32,10 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
         let is_zero_a_value = [BURST.name, IDLE.name].contains(&field.name);
         number(resources, field).filter(|n| is_zero_a_value || *n != 0)
     };
+    // An idle cgroup has no weight: its file shows another value, and cannot be written.
+    let is_idle = unified::idle(resources).or_else(|| value(IDLE)).is_some_and(|idle| idle != 0);
+    let value =
+        |field: &ResourceField| value(field).filter(|_| !is_idle || field.name != SHARES.name);
     let dir = ControllerDir::of(dirs, Controller::Cpu);
     if let ControllerDir::V2(_) = dir {
         return add_v2(value, dir, plan);
@@ -45,11 +49,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
 }
 
 fn add_v2(value: impl Fn(&ResourceField) -> Option<i64>, dir: ControllerDir<'_>, plan: &mut Plan) {
-    let idle = value(IDLE);
-    if let Some(shares) = value(SHARES).and_then(|n| u64::try_from(n).ok())
-        // The kernel ignores the weight of an idle cgroup.
-        && idle.is_none_or(|idle| idle == 0)
-    {
+    if let Some(shares) = value(SHARES).and_then(|n| u64::try_from(n).ok()) {
         let (linear, curved) = (weight::linear_cpu(shares), weight::curved_cpu(shares));
         let either = EffectiveValue::OneOf(vec![curved.to_string(), linear.to_string()]);
         plan.write(SHARES, dir, curved.to_string(), either);

@@ -1,6 +1,7 @@
 //! Conversion of `linux.resources.unified`, which maps names of cgroup v2 files to their values.
 
 use crate::{
+    controller::Controller,
     dirs::CgroupDirs,
     effective::EffectiveValue,
     plan::{Plan, at},
@@ -8,15 +9,29 @@ use crate::{
 };
 use nri_api::{ResourceField, entry_name, resource_field};
 use serde_json::Value;
+use std::path::Path;
 
 const FILES: &ResourceField = resource_field("unified");
+const IDLE: &ResourceField = resource_field("cpu.idle");
+
+/// The directory of a file. Of cgroup v1 is only `cpu.idle`: see `nri_spec::idle_entry_to_field`.
+fn dir<'a>(dirs: &'a CgroupDirs, name: &str) -> Option<&'a Path> {
+    let v1 = || dirs.v1(Controller::Cpu).filter(|_| IDLE.v1.contains(&name));
+    dirs.unified().or_else(v1)
+}
+
+/// The value of `cpu.idle` that an entry sets.
+pub(crate) fn idle(resources: &Value) -> Option<i64> {
+    let text = at(resources, FILES)?.get(IDLE.v2[0])?.as_str()?;
+    text.trim().parse().ok()
+}
 
 pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     for (name, value) in at(resources, FILES).and_then(Value::as_object).into_iter().flatten() {
         let field = entry_name(FILES.name, name);
         // Only files of controllers (not `cgroup.*`) in the container's own cgroup are accepted.
         let is_file = !name.is_empty() && !name.contains('/') && !name.starts_with("cgroup.");
-        let (Some(dir), Some(value), true) = (dirs.unified(), value.as_str(), is_file) else {
+        let (Some(dir), Some(value), true) = (dir(dirs, name), value.as_str(), is_file) else {
             plan.add_unsupported(field);
             continue;
         };

@@ -10,6 +10,7 @@ use crate::{
     verb::creation::changes::recorded_changes,
 };
 use nri_files::{AuditEvent, AuditLine, FieldChange};
+use nri_spec::idle_field_to_entry;
 use rustix::fs::OFlags;
 use serde_json::Value;
 use std::{
@@ -57,9 +58,20 @@ async fn configs(record: Arc<Record>) -> Option<Configs> {
         let adjusted = bundle.own.as_ref().and_then(|own| own.config.as_deref());
         let before: Value = serde_json::from_slice(&before).ok()?;
         let after = adjusted.map_or(Ok(before.clone()), serde_json::from_str).ok()?;
-        Some(Configs { before, after })
+        Some(Configs { after: as_adjusted(after, &before), before })
     };
     file_access::run(FileSystem::Device(device), TIMEOUT, read).await.ok().flatten()
+}
+
+/// Returns a `config.json` as plugins have adjusted it: in cgroup v1, the runtime has got a field
+/// in place of their `unified["cpu.idle"]`.
+fn as_adjusted(mut config: Value, before: &Value) -> Value {
+    let resources = |config: &Value| config.pointer("/linux/resources").cloned();
+    let old = resources(before).unwrap_or_default();
+    if let Some(resources) = config.pointer_mut("/linux/resources") {
+        idle_field_to_entry(resources, &old);
+    }
+    config
 }
 
 /// Returns the lines. `line` names the container.
@@ -142,6 +154,16 @@ mod tests {
             format!("{} {} {}{changes}", line.time, line.event.name(), line.plugin)
         };
         lines(record, configs, &AuditLine::default()).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn what_the_runtime_got_for_an_entry_in_cgroup_v1_is_the_entry() {
+        let config = |resources: Value| json!({"linux": {"resources": resources}});
+        let before = config(json!({"cpu": {"shares": 5}}));
+        let got = config(json!({"cpu": {"shares": 5, "idle": 1}}));
+        let adjusted = config(json!({"cpu": {"shares": 5}, "unified": {"cpu.idle": "1"}}));
+        assert_eq!(as_adjusted(got, &before), adjusted);
+        assert_eq!(as_adjusted(json!({}), &before), json!({}));
     }
 
     #[test]

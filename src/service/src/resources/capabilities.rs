@@ -16,7 +16,9 @@ use nri_spec::{
 };
 use serde_json::{Value, json};
 use std::{
+    cell::Cell,
     collections::BTreeSet,
+    convert::Infallible,
     fs,
     path::{Path, PathBuf},
 };
@@ -64,6 +66,17 @@ impl ResourceManager {
     pub fn has_swap_accounting(&self) -> bool {
         let check = |host: &HostCapabilities| host.has_swap_accounting().then_some(()).ok_or(());
         self.known_host.check(host, check).is_ok()
+    }
+
+    /// Returns whether containers have the CPU controller of cgroup v1.
+    pub fn has_cpu_v1(&self) -> bool {
+        let found = Cell::new(false);
+        // Succeeds, since the version does not change: a failure would read the host again.
+        let look = |host: &HostCapabilities| {
+            found.set(!host.cgroup_v2 && host.controllers.contains("cpu"));
+            Ok::<_, Infallible>(())
+        };
+        self.known_host.check(host, look).is_ok() && found.get()
     }
 }
 

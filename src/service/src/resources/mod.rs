@@ -3,6 +3,7 @@
 pub mod capabilities;
 pub mod changes;
 pub mod enforce;
+pub mod idle;
 pub mod known_host;
 pub mod manager;
 pub mod owners;

@@ -2,7 +2,12 @@
 //! engine is called by its wrapper.
 
 use crate::{
-    host::runtime::RuntimeError, resources::updatable::runtime_part, state::record::Record,
+    host::runtime::RuntimeError,
+    resources::{
+        idle::{end_idle, set_idle},
+        updatable::runtime_part,
+    },
+    state::record::Record,
 };
 use nri_spec::changed;
 use serde_json::Value;
@@ -15,24 +20,31 @@ const INDEPENDENT: [(&str, &str); 4] =
 /// that it does not get. One that the kernel refuses, such as a weight beside `cpu.idle`, must not
 /// keep CPUs from a container, or in it: whoever creates a container could keep them by it. So a
 /// runtime that fails is called again with what changes alone, if that depends on nothing else.
+/// `idle` is what the runtime gets in place of an entry of `unified`, see [`set_idle`].
 ///
 /// # Errors
 /// The runtime refuses what changes.
-pub(super) async fn update_by_runtime(record: &Record, wanted: &Value) -> Result<(), RuntimeError> {
+pub(super) async fn update_by_runtime(
+    record: &Record,
+    wanted: &Value,
+    idle: Option<u8>,
+) -> Result<(), RuntimeError> {
     let Record { runtime, key, effective, pod_id, .. } = record;
     let (before, after) = (runtime_part(effective), runtime_part(wanted));
     if before == after {
         return Ok(());
     }
-    let error = match runtime.update(&key.id, &after).await {
+    let update = async |mut resources: Value| {
+        set_idle(&mut resources, idle);
+        runtime.update(&key.id, &resources).await
+    };
+    end_idle(record, idle);
+    let error = match update(after.clone()).await {
         Err(error @ RuntimeError::Failed { .. }) => error,
         result => return result,
     };
     let changes = changed(&before, &after);
-    if changes == after
-        || !is_independent(&changes)
-        || runtime.update(&key.id, &changes).await.is_err()
-    {
+    if changes == after || !is_independent(&changes) || update(changes).await.is_err() {
         return Err(error);
     }
     let (container, pod) = (&key.id, pod_id);
@@ -71,7 +83,7 @@ mod tests {
         record.effective = json!({"cpu": {"shares": 512, "cpus": "0-3"}}).into();
         let update = |cpu: Value| {
             let record = record.clone();
-            async move { update_by_runtime(&record, &json!({"cpu": cpu})).await }
+            async move { update_by_runtime(&record, &json!({"cpu": cpu}), None).await }
         };
         let sent = || {
             let text = fs::read_to_string(&log).unwrap_or_default();

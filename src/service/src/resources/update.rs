@@ -17,6 +17,7 @@ use crate::{
     resources::{
         changes::resource_changes,
         enforce::{files_without_value, restore_files, write_fields, writes_of},
+        idle::{end_idle, set_idle},
         manager::ResourceManager,
         owners,
         runtime_update::update_by_runtime,
@@ -171,6 +172,12 @@ impl ResourceUpdate {
         registry.try_change(lock, |r| r.pending_update = Some(pending)).map(drop)
     }
 
+    /// Returns what the runtime gets in place of `unified["cpu.idle"]`: see `idle.rs`.
+    pub fn idle(&self, manager: &ResourceManager) -> Option<u8> {
+        let PendingUpdate { effective, owners, .. } = &self.pending;
+        manager.idle_in_update(&self.before.effective, &effective.resources, owners)
+    }
+
     /// Makes the update: by the runtime's `update`, and what that does not set.
     ///
     /// # Errors
@@ -180,7 +187,8 @@ impl ResourceUpdate {
         lock: &UpdateLock,
         manager: &ResourceManager,
     ) -> Result<(), ResourceError> {
-        update_by_runtime(&self.before, &self.pending.effective.resources).await?;
+        let wanted = &self.pending.effective.resources;
+        update_by_runtime(&self.before, wanted, self.idle(manager)).await?;
         self.make_effective(lock, manager)
     }
 
@@ -279,7 +287,10 @@ impl ResourceUpdate {
     ) {
         let (container, pod, why) = (&record.key.id, &record.pod_id, &self.message);
         let mut drift = restore_files(&self.files);
-        let before = runtime_part(&record.effective);
+        let mut before = runtime_part(&record.effective);
+        let idle = manager.idle_in_update(others, &record.effective, &record.owners);
+        set_idle(&mut before, idle);
+        end_idle(record, idle);
         if !runtime_hangs && let Err(error) = record.runtime.update(container, &before).await {
             if matches!(error, RuntimeError::Hangs { .. }) {
                 lock.set_runtime_hung();

@@ -3,6 +3,7 @@
 use super::host::HostCapabilities;
 use super::version::{RuntimeKind, RuntimeVersion, Version};
 use crate::changes::ChangedField;
+use crate::resources::idle;
 use nri_api::{ResourceField, proto::Field, resource_field};
 use serde_json::Value;
 use std::fmt;
@@ -45,6 +46,8 @@ pub enum Feature {
     BlockIo,
     BlockIoWeight,
     BlockIoWeightDevice,
+    CpuIdle,
+    CpuIdleValue,
     Unified,
 }
 
@@ -70,19 +73,22 @@ pub enum Lack {
     Resctrl,
     /// Kernels since this version (major, minor) ignore the feature.
     Kernel(u32, u32),
+    /// In cgroup v1, the field has these values only.
+    Values(&'static str),
 }
 
 /// Control files that not every kernel has: the weights of block I/O, whose names depend on the I/O
-/// scheduler, the period of realtime groups, and the limits of swap.
+/// scheduler, the period of realtime groups, the limits of swap, and `cpu.idle`.
 #[rustfmt::skip]
-pub const FILES: [&str; 7] = [
-    WEIGHT.v1[0], WEIGHT.v1[1], REALTIME_PERIOD.v1[0], SWAP.v1[0],
+pub const FILES: [&str; 8] = [
+    WEIGHT.v1[0], WEIGHT.v1[1], REALTIME_PERIOD.v1[0], SWAP.v1[0], IDLE.v1[0],
     WEIGHT.v2[0], WEIGHT.v2[1], SWAP.v2[0],
 ];
 
 const SWAP: &ResourceField = resource_field("memory.swap");
 const WEIGHT: &ResourceField = resource_field("blockIO.weight");
 const REALTIME_PERIOD: &ResourceField = resource_field("cpu.realtimePeriod");
+const IDLE: &ResourceField = resource_field("cpu.idle");
 
 /// Condition for a feature.
 #[derive(Clone, Copy)]
@@ -96,11 +102,13 @@ enum Need {
     Files(bool, &'static [&'static str]),
     Resctrl,
     KernelBefore(u32, u32),
+    /// One of these values, if containers are in cgroup v1.
+    ValuesV1(&'static str),
 }
 
 type Needs = &'static [Need];
 
-use Need::{Controller, Files, KernelBefore, Never, Resctrl, Since, V1, V2};
+use Need::{Controller, Files, KernelBefore, Never, Resctrl, Since, V1, V2, ValuesV1};
 
 const fn since(major: u32, minor: u32, patch: u32) -> Need {
     Since(Version::new(major, minor, patch))
@@ -111,6 +119,8 @@ const fn candidate(major: u32, minor: u32, patch: u32, number: u32) -> Need {
 }
 
 const REALTIME: Need = Files(false, REALTIME_PERIOD.v1);
+const IDLE_V1: Need = Files(false, IDLE.v1);
+const FLAG_V1: Need = ValuesV1("0 or 1");
 const WEIGHTS_V1: Need = Files(false, WEIGHT.v1);
 const WEIGHTS_V2: Need = Files(true, WEIGHT.v2);
 /// crun before 1.8.2 does not write the files of the BFQ scheduler.
@@ -173,6 +183,10 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
         WEIGHTS_V2]),
     (Feature::BlockIoWeightDevice, &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1,
         BFQ_V2]),
+    // `unified["cpu.idle"]`, which runtimes get as `cpu.idle` on cgroup v1. runc before 1.2 ignores
+    // that, and enforcement writes the file, as all files that differ.
+    (Feature::CpuIdle, &[IDLE_V1], &[IDLE_V1], &[IDLE_V1]),
+    (Feature::CpuIdleValue, &[FLAG_V1], &[FLAG_V1], &[FLAG_V1]),
     // All runtimes refuse `unified` on cgroup v1.
     (Feature::Unified, &[V2], &[V2], &[V2]),
 ];
@@ -231,6 +245,9 @@ pub(super) fn features(field: Field, change: &ChangedField, value: &Value) -> &'
         Field::PidsLimit if value.as_i64().is_some_and(|limit| limit > 0) => &[F::Pids],
         Field::PidsLimit => &[],
         Field::HugepageLimits => &[F::Hugepages],
+        Field::CgroupsUnified if change.key.as_deref() == Some(idle::FILE) => {
+            if idle::value(value).is_some() { &[F::Cpu, F::CpuIdle] } else { &[F::CpuIdleValue] }
+        }
         Field::CgroupsUnified => &[F::Unified],
         Field::BlockioClass if value.as_array().is_some_and(Vec::is_empty) => &[],
         Field::BlockioClass => match change.row.name {
@@ -289,6 +306,7 @@ impl Need {
             KernelBefore(major, minor) => {
                 (host.kernel >= (major, minor)).then_some(Lack::Kernel(major, minor))
             }
+            ValuesV1(values) => (!host.cgroup_v2).then_some(Lack::Values(values)),
         }
     }
 }
@@ -311,6 +329,7 @@ impl fmt::Display for Lack {
             Self::Kernel(major, minor) => {
                 write!(f, "ignored by Linux since {major}.{minor}")
             }
+            Self::Values(values) => write!(f, "on cgroup v1 the value is {values}"),
         }
     }
 }

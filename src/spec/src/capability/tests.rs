@@ -17,6 +17,7 @@ fn owners() -> FieldOwners {
         (Field::CdiDevices, "example.org/thing=all", "20-b"),
         (Field::Mounts, "/m", "10-a"),
         (Field::CgroupsUnified, "memory.high", "-30-c"),
+        (Field::CgroupsUnified, "cpu.idle", "30-c"),
         (Field::HugepageLimits, "2MB", "30-c"),
     ] {
         let compound: &mut CompoundFieldOwners = owners.compound.entry(field.value()).or_default();
@@ -167,6 +168,23 @@ fn weights_need_their_files() {
     let expected = "blockIO.weightDevice (set by plugin \"10-a\") \
         is not supported by runc 1.3.6: host has no cgroup file io.bfq.weight";
     check_new(device, "runc 1.3.6", &v2(), expected);
+}
+
+#[test]
+fn idle_needs_its_file_and_a_value_of_it_on_cgroup_v1() {
+    let idle = |text: &str| json!({"linux": {"resources": {"unified": {"cpu.idle": text}}}});
+    let with_file = HostCapabilities { files: ["cpu.idle".to_owned()].into(), ..v1() };
+    let refused = |lack: &str| {
+        format!("unified[cpu.idle] (set by plugin \"30-c\") is not supported by runc 1.1.5: {lack}")
+    };
+    check_new(idle("1"), "runc 1.1.5", &with_file, "");
+    check_new(idle("0\n"), "crun 1.28", &with_file, "");
+    check_new(idle("1"), "runc 1.1.5", &v1(), &refused("host has no cgroup file cpu.idle"));
+    let no_value = refused("on cgroup v1 the value is 0 or 1");
+    check_new(idle("2"), "runc 1.1.5", &with_file, &no_value);
+    // The kernel refuses it.
+    check_new(idle("2"), "runc 1.1.5", &v2(), "");
+    check_new(idle("1"), "runc 1.1.5", &v2(), "");
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub(crate) mod cpu;
 pub(crate) mod device_rules;
 pub(crate) mod diff;
 pub(crate) mod hugepages;
+pub(crate) mod idle;
 pub(crate) mod memory;
 pub(crate) mod pids;
 pub(crate) mod rdt_class;

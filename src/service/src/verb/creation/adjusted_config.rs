@@ -170,6 +170,7 @@ impl Service {
         // The runtime resolves relative paths in the bundle of nrid.
         let mut moved = config.clone();
         let is_moved = resolve_paths(&mut moved, &draft.bundle_path.to_string_lossy());
+        self.resource_manager.set_idle_at_creation(&mut moved, owners);
         if !is_adjusted && hook.is_none() && !(is_asked && is_moved) {
             return Ok(unadjusted(container));
         }

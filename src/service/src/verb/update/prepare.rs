@@ -8,6 +8,7 @@ use crate::{
     lifecycle::shadow::mode_of,
     plugins::{effects::Effects, update::check_required},
     resources::{
+        idle::{end_idle, set_idle},
         owners,
         updatable::{check_updatable, for_runtime, without_call_flag},
         update::{ResourceRequest, ResourceUpdate},
@@ -88,13 +89,15 @@ impl Service {
         // Reads the record again: other updates of this container may have been made during the
         // request.
         let update = ResourceUpdate::plan(&self.resource_manager, &lock, request).await?;
-        let effective = &update.pending.effective.resources;
+        let idle = update.idle(&self.resource_manager);
         let substitute = if outcome.touched || container.record().has_plugin_resources() {
-            requested.substitute(effective, &record.key.id)
+            let effective = &update.pending.effective.resources;
+            requested.substitute(effective, idle, &record.key.id)
         } else {
             Substitute::default()
         };
         update.begin(&lock, &self.registry)?;
+        end_idle(&lock.record(), idle);
         Ok(Update { resources: update, substitute, ignored: outcome.ignored, lock })
     }
 
@@ -231,13 +234,16 @@ fn without_rules_of(by_engine: &Value, merged: Option<&LinuxResources>) -> Linux
 }
 
 impl Requested {
-    /// Builds arguments and stdin that pass all effective resources to the runtime.
-    fn substitute(&self, effective: &Value, id: &str) -> Substitute {
+    /// Builds arguments and stdin that pass all effective resources to the runtime, with `cpu.idle`
+    /// if the runtime gets that in place of an entry of `unified`.
+    fn substitute(&self, effective: &Value, idle: Option<u8>, id: &str) -> Substitute {
         let mut arguments = vec![OsText::from("--resources"), OsText::from("-")];
         arguments.extend(self.other_arguments.iter().cloned());
         arguments.push(OsText::from(id));
-        let stdin = for_runtime(effective, &self.document).to_string();
-        Substitute { arguments: Some(arguments), stdin: Some(stdin), exec: false }
+        let mut resources = for_runtime(effective, &self.document);
+        set_idle(&mut resources, idle);
+        let stdin = Some(resources.to_string());
+        Substitute { arguments: Some(arguments), stdin, exec: false }
     }
 }
 
@@ -269,7 +275,7 @@ mod tests {
     fn sent(record: &Record, document: &Value) -> Value {
         let request = request(record, document);
         let effective = with_request(record, &request.fields);
-        let stdin = request.substitute(&effective, "c1").stdin.unwrap();
+        let stdin = request.substitute(&effective, None, "c1").stdin.unwrap();
         serde_json::from_str(&stdin).unwrap()
     }
 
