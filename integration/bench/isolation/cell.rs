@@ -115,6 +115,10 @@ pub(crate) enum Way {
     CpusetParent,
     /// The service in a parent cgroup of its own, at the root and with the largest weight.
     Parent,
+    /// [`Way::Parent`], and the neighbours in a parent of their own with `cpu.idle`.
+    ParentIdle,
+    /// The same, and the service has a CPU of its own, which its neighbours use, too.
+    CpusetIdle,
     /// The plugin `topology`: an exclusive CPU, and neighbours of an idle class.
     Topology,
     /// The plugin `rules`: the weights of [`Way::CpuShares`] by label.
@@ -136,7 +140,12 @@ impl Way {
 
     /// Whether the service has a parent cgroup of its own.
     pub(crate) fn has_parent(self) -> bool {
-        matches!(self, Self::CpusetParent | Self::Parent)
+        matches!(self, Self::CpusetParent | Self::Parent | Self::ParentIdle | Self::CpusetIdle)
+    }
+
+    /// Whether the neighbours have a parent cgroup of their own that is idle.
+    pub(crate) fn is_idle(self) -> bool {
+        matches!(self, Self::ParentIdle | Self::CpusetIdle)
     }
 
     pub(crate) fn is_pinned(self) -> bool {
@@ -153,6 +162,8 @@ impl Way {
             Self::CpusetCpus => "`--cpuset-cpus`",
             Self::CpusetParent => "`--cpuset-cpus`, own parent",
             Self::Parent => "own parent",
+            Self::ParentIdle => "own parent, neighbours idle",
+            Self::CpusetIdle => "the same, `--cpuset-cpus` of the service",
             Self::Topology => "`topology`",
             Self::Rules => "`rules`",
             Self::Floor => "floor: `taskset`",
@@ -170,6 +181,8 @@ impl Named for Way {
         Self::CpusetCpus,
         Self::CpusetParent,
         Self::Parent,
+        Self::ParentIdle,
+        Self::CpusetIdle,
         Self::Topology,
         Self::Rules,
         Self::Floor,
@@ -185,6 +198,8 @@ impl Named for Way {
             Self::CpusetCpus => "cpuset-cpus",
             Self::CpusetParent => "cpuset-parent",
             Self::Parent => "parent",
+            Self::ParentIdle => "parent-idle",
+            Self::CpusetIdle => "cpuset-idle",
             Self::Topology => "topology",
             Self::Rules => "rules",
             Self::Floor => "floor",

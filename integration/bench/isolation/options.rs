@@ -15,7 +15,8 @@ const USAGE: &str = "usage: nri-bench-isolation [OPTIONS]
   --services LIST    light heavy redis (default all, with --quick heavy)
   --neighbours LIST  compute-light compute-heavy memory-light memory-heavy disk-light disk-heavy
                      (default all, with --quick compute-heavy)
-  --ways LIST        alone cpus cpu-shares cpuset-cpus cpuset-parent parent topology rules
+  --ways LIST        alone cpus cpu-shares cpuset-cpus cpuset-parent parent parent-idle
+                     cpuset-idle topology rules
                      (default all but those with a parent); nothing, floor and floor-again are
                      always measured
   --seed N           seed of the order (default: the time)

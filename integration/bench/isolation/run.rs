@@ -104,7 +104,9 @@ fn start_neighbours(testbed: &Testbed, pair: Pair, way: Way, running: &mut Runni
         let cpus = &testbed.cpus.of_neighbours;
         running.processes.extend(all.map(|n| pinned(testbed, cpus, &command(n))));
     } else {
-        let options = ways::of_neighbour(way, &testbed.cpus, neighbour.containers());
+        let parent = if way.is_idle() { testbed.make_idle_parent() } else { String::new() };
+        let count = neighbour.containers();
+        let options = ways::of_neighbour(way, &testbed.cpus, count, &parent);
         let name = |n| format!("batch-{n}");
         thread::scope(|scope| {
             for n in all.clone() {

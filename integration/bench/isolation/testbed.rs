@@ -204,6 +204,16 @@ impl Testbed {
         format!("/{}-service", self.docker.prefix())
     }
 
+    /// Makes such a cgroup for neighbours, with `cpu.idle`.
+    pub(crate) fn make_idle_parent(&self) -> String {
+        let parent = format!("/{}-batch", self.docker.prefix());
+        let root = if is_cgroup_v2() { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/cpu" };
+        let dir = format!("{root}{parent}");
+        fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{dir}: {e}"));
+        fs::write(format!("{dir}/cpu.idle"), "1").unwrap_or_else(|e| panic!("{dir}: {e}"));
+        parent
+    }
+
     /// Gives that cgroup the largest weight: the default is 1024 with cgroup v1, and 100 with v2.
     pub(crate) fn raise_parent(&self) {
         let (dir, value) = if is_cgroup_v2() {

@@ -32,8 +32,10 @@ pub(crate) fn of_service(way: Way, cpus: &Cpus, parent: &str) -> Vec<String> {
     words(match way {
         Way::CpuShares => vec!["--cpu-shares", "10240"],
         Way::CpusetCpus => vec!["--cpuset-cpus", cpu],
-        Way::CpusetParent => vec!["--cpuset-cpus", cpu, "--cgroup-parent", parent],
-        Way::Parent => vec!["--cgroup-parent", parent],
+        Way::CpusetParent | Way::CpusetIdle => {
+            vec!["--cpuset-cpus", cpu, "--cgroup-parent", parent]
+        }
+        Way::Parent | Way::ParentIdle => vec!["--cgroup-parent", parent],
         Way::Topology => vec!["--runtime", TOPOLOGY, "--annotation", "nri-topology/cpus=1"],
         Way::Rules => vec!["--runtime", RULES_RUNTIME, "--label", "role=service"],
         _ => vec![],
@@ -41,13 +43,14 @@ pub(crate) fn of_service(way: Way, cpus: &Cpus, parent: &str) -> Vec<String> {
 }
 
 /// Returns the options of each of `count` neighbours.
-pub(crate) fn of_neighbour(way: Way, cpus: &Cpus, count: usize) -> Vec<String> {
+pub(crate) fn of_neighbour(way: Way, cpus: &Cpus, count: usize, parent: &str) -> Vec<String> {
     // Together, they leave the service a CPU.
     let limit = format!("{:.3}", (cpus.count - 1) as f64 / count as f64);
     words(match way {
         Way::Cpus => vec!["--cpus", &limit],
         Way::CpuShares => vec!["--cpu-shares", "2"],
         Way::CpusetCpus | Way::CpusetParent => vec!["--cpuset-cpus", &cpus.of_neighbours],
+        Way::ParentIdle | Way::CpusetIdle => vec!["--cgroup-parent", parent],
         Way::Topology => vec!["--runtime", TOPOLOGY],
         Way::Rules => vec!["--runtime", RULES_RUNTIME, "--label", "role=batch"],
         _ => vec![],
