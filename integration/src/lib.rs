@@ -33,7 +33,7 @@ pub use call::{Ended, run};
 pub use enter::command_after;
 pub use hanging::{FreezableFileSystem, HangingFileSystem};
 pub use machine::{
-    disk, has_cpusets, is_cgroup_v2, is_root, kernel_reports_exit_codes, uses_systemd,
+    cgroup_root, disk, has_cpusets, is_cgroup_v2, is_root, kernel_reports_exit_codes, uses_systemd,
 };
 pub use message_check::message_defect;
 pub use node::Node;

@@ -1,6 +1,6 @@
 //! Properties of this machine: user, cgroups, kernel.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Global options that select a runtime's cgroup driver: systemd if `NRI_TEST_SYSTEMD` is set, else
 /// cgroupfs.
@@ -21,6 +21,11 @@ pub fn is_root() -> bool {
 /// Whether this machine has only cgroup v2.
 pub fn is_cgroup_v2() -> bool {
     Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
+/// Directory of all cgroups: with cgroup v1, of those of a controller.
+pub fn cgroup_root(controller: &str) -> PathBuf {
+    Path::new("/sys/fs/cgroup").join(if is_cgroup_v2() { "" } else { controller })
 }
 
 /// Whether the cpuset controller is available.

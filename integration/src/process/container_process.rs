@@ -1,10 +1,7 @@
 //! Properties of a container's process, read from the kernel.
 
-use crate::{Process, is_cgroup_v2, wait_until};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use crate::{Process, cgroup_root, is_cgroup_v2, wait_until};
+use std::{fs, path::PathBuf};
 
 /// The init process of a container.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +26,7 @@ impl ContainerProcess {
     }
 
     /// Directory of the process's cgroup.
-    fn cgroup(self, controller: &str) -> PathBuf {
+    pub fn cgroup(self, controller: &str) -> PathBuf {
         let text = self.0.cgroups();
         let path = text.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
@@ -42,7 +39,7 @@ impl ContainerProcess {
             is_match.then(|| path.trim_start_matches('/').to_owned())
         });
         let path = path.unwrap_or_else(|| panic!("no {controller} in: {text}"));
-        Path::new("/sys/fs/cgroup").join(if is_cgroup_v2() { "" } else { controller }).join(path)
+        cgroup_root(controller).join(path)
     }
 
     /// Waits until the init process of a started container executes the container's program, and

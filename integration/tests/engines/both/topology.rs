@@ -11,6 +11,7 @@ use std::{collections::BTreeSet, fs, os::unix::fs::symlink, process::Command};
 test_both! {
     exclusive_cpus_survive_restarts_and_return_to_the_others,
     containers_that_cannot_be_satisfied_are_refused_with_the_reason,
+    containers_at_the_root_are_handled_as_others,
 }
 
 const PLUGIN: &str = "10-topology";
@@ -39,7 +40,7 @@ fn with_plugin<E: Managed>(name: &str, test: impl Fn(&Placed<E>, &str)) {
              pods.annotations_from_labels = ['nri-topology/']\n",
         );
         let policy = format!(
-            "socket = {:?}\nrequests_from = ['annotation', 'label']\n",
+            "socket = {:?}\nrequests_from = ['annotation', 'label']\n[class.batch]\nidle = true\n",
             engine.path("topology.sock")
         );
         fs::write(engine.path("conf.d").join(format!("{PLUGIN}.conf")), policy).unwrap();
@@ -206,5 +207,48 @@ fn containers_that_cannot_be_satisfied_are_refused_with_the_reason<E: Managed>()
             assert!(ended.err().contains(&reason), "{}", ended.err());
         }
         placed.check(&[("web", "shared", count)]);
+    });
+}
+
+/// What an engine does with a container whose cgroup is not below its own: statistics, updates,
+/// processes, restarts, and its removal. An idle one uses the exclusive CPU, too.
+fn containers_at_the_root_are_handled_as_others<E: Managed>() {
+    with_plugin::<E>("cgroups", |placed: &Placed<E>, name| {
+        let Placed { engine, all } = placed;
+        if !has_annotations::<E>(engine.suite()) {
+            return limitation(name, "this Docker has no --annotation");
+        }
+        placed.run("batch", &["--annotation", "nri-topology/class=batch"]);
+        placed.run("db", &["--annotation", "nri-topology/cpus=1", "--memory", "128m"]);
+        let id = engine.out(&["inspect", "--format", "{{.Id}}", "db"]);
+        let cpu = |name: &str, v1: &str, v2: &str| {
+            let process = engine.process_of(name);
+            let dir = process.cgroup("cpu");
+            let is_at_root = dir.ancestors().nth(1) == Some(&cgroup_root("cpu"));
+            assert!(is_at_root, "{}", dir.display());
+            process.limit("cpu", v1, v2)
+        };
+        for restart in [false, true] {
+            if restart {
+                engine.out(&["restart", "--time", "0", "db"]);
+            }
+            let shares = if is_cgroup_v2() { "10000" } else { "262144" };
+            assert_eq!(cpu("db", "cpu.shares", "cpu.weight"), shares);
+            assert_eq!(cpu("batch", "cpu.idle", "cpu.idle"), "1");
+            assert_eq!(allowed(engine.process_of("db")).len(), 1);
+            assert_eq!(allowed(engine.process_of("batch")), *all);
+        }
+        let format = ["--no-stream", "--format", "{{.MemUsage}}"];
+        let stats = engine.out(&[&["stats"], &format[..], &["db"]].concat());
+        let has_limit = ["128MiB", "134.2MB"].iter().any(|limit| stats.ends_with(limit));
+        assert!(!stats.starts_with('0') && has_limit, "{stats}");
+        engine.out(&["update", "--memory", "64m", "--memory-swap", "64m", "db"]);
+        let limit = engine.process_of("db").limit("memory", "memory.limit_in_bytes", "memory.max");
+        assert_eq!(limit, (64 << 20).to_string());
+        let exec = engine.out(&["exec", "db", "grep", "Cpus_allowed_list", "/proc/self/status"]);
+        assert_eq!(exec.split_whitespace().count(), 2, "{exec}");
+        engine.out(&["rm", "--force", "db"]);
+        wait_until("the cgroups to be removed", || cgroups_of(&id).is_empty().then_some(()));
+        engine.ctl(&["verify"]).success();
     });
 }

@@ -122,7 +122,7 @@ impl Allocator {
         let (limit, old_limit) = (subject.memory_limit, before.request.memory_limit);
         let keeps_nodes = limit == old_limit || limit.is_some() && limit < old_limit;
         let mut placed = if before.is_seen {
-            let Request { class, mut count, pinned, .. } = before.request.clone();
+            let Request { class, mut count, pinned, borrows, .. } = before.request.clone();
             if before.kind == Kind::Exclusive {
                 count = count.min(before.first_count);
             }
@@ -130,7 +130,7 @@ impl Allocator {
             match before.kind {
                 Kind::Exclusive => next.place_changed(&before, request)?,
                 Kind::Shared | Kind::Pinned | Kind::Unmanaged => {
-                    Placed { request: Request { pinned, ..request }, ..before.clone() }
+                    Placed { request: Request { pinned, borrows, ..request }, ..before.clone() }
                 }
             }
         } else {

@@ -1,30 +1,71 @@
-//! What a class sets besides CPUs and memory nodes: weights, memory protection, classes of block
-//! I/O and RDT.
+//! What a class sets besides CPUs and memory nodes: the place of the cgroup, weights, memory
+//! protection, classes of block I/O and RDT.
 
-use crate::policy::{Amount, Class};
+use crate::{
+    cgroup::Place,
+    placed::{Kind, Placed},
+    policy::{Amount, Class, Cpus},
+};
 use nri_plugin::SetResources;
 
 /// CPU shares of containers that run only when no other one wants the CPU, where `cpu.idle` does
 /// not exist. The least that the kernel has.
 const IDLE_SHARES: u64 = 2;
 
-/// Version of cgroups of the host.
+/// CPU shares of a container with exclusive CPUs at the root, the most that the kernel has: of its
+/// own CPUs, only tasks of the host take something.
+pub(crate) const EXCLUSIVE_SHARES: u64 = 262_144;
+
+/// What the cgroups of the host have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cgroups {
-    /// Version 1: no `cpu.idle`, no `memory.min`, `memory.low` and `memory.high`.
-    V1,
+    /// Version 1: no `memory.min`, `memory.low` and `memory.high`.
+    V1 {
+        /// Whether `cpu.idle` exists and the runtime sets it.
+        has_idle: bool,
+    },
     /// Version 2.
     V2,
 }
 
-/// Sets what a class has for a container that is being created.
-pub fn set_all(resources: &mut impl SetResources, class: &Class, limit: Option<u64>, on: Cgroups) {
-    match (class.idle, on) {
-        (true, Cgroups::V1) => _ = resources.set_cpu_shares(IDLE_SHARES),
-        (true, Cgroups::V2) => _ = resources.add_unified("cpu.idle", "1"),
-        (false, _) => {}
+impl Cgroups {
+    /// Whether containers can be idle.
+    pub fn has_idle(self) -> bool {
+        self != Self::V1 { has_idle: false }
     }
-    if let Some(shares) = class.shares {
+}
+
+/// Returns the path of the cgroup that a container gets which is being created; `None` if it stays
+/// where the engine wants it.
+pub fn cgroups_path<'a>(class: &Class, placed: &Placed, place: &'a Place) -> Option<&'a str> {
+    let is_of_class = match placed.kind {
+        Kind::Exclusive => true,
+        Kind::Shared => class.cpus == Cpus::Shared,
+        Kind::Pinned | Kind::Unmanaged => false,
+    };
+    match place {
+        Place::Engine(at_root) if is_of_class && class.is_at_root() => Some(at_root),
+        _ => None,
+    }
+}
+
+/// Sets what a class has for a container that is being created. `is_at_root` is whether its cgroup
+/// is at the root.
+pub fn set_all(
+    resources: &mut impl SetResources,
+    class: &Class,
+    placed: &Placed,
+    is_at_root: bool,
+    on: Cgroups,
+) {
+    if class.idle {
+        match on.has_idle() {
+            true => _ = resources.add_unified("cpu.idle", "1"),
+            false => _ = resources.set_cpu_shares(IDLE_SHARES),
+        }
+    }
+    let is_first = is_at_root && placed.kind == Kind::Exclusive && !class.idle;
+    if let Some(shares) = class.shares.or(is_first.then_some(EXCLUSIVE_SHARES)) {
         resources.set_cpu_shares(shares);
     }
     if let Some(name) = &class.blockio_class {
@@ -33,7 +74,7 @@ pub fn set_all(resources: &mut impl SetResources, class: &Class, limit: Option<u
     if let Some(name) = &class.rdt_class {
         resources.set_rdt_class(name);
     }
-    set_memory(resources, class, limit, on);
+    set_memory(resources, class, placed.request.memory_limit, on);
 }
 
 /// Sets what depends on the memory limit of a container.
@@ -43,7 +84,7 @@ pub fn set_memory(
     limit: Option<u64>,
     on: Cgroups,
 ) {
-    if on == Cgroups::V1 {
+    if on != Cgroups::V2 {
         return;
     }
     let files = [
@@ -62,6 +103,6 @@ pub fn set_memory(
 pub fn without_effect(class: &Class, on: Cgroups) -> Option<&'static str> {
     let has_memory =
         [class.memory_min, class.memory_low, class.memory_high].iter().any(Option::is_some);
-    (on == Cgroups::V1 && has_memory)
+    (on != Cgroups::V2 && has_memory)
         .then_some("memory_min, memory_low and memory_high have no effect: they need cgroup v2")
 }

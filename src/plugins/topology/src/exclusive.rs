@@ -4,7 +4,7 @@ use crate::{
     allocator::Allocator,
     hardware::cpuset::CpuSet,
     placed::{Kind, Placed},
-    placement::{Choice, Wanted, choose, extend},
+    placement::{Choice, Span, Wanted, choose, extend},
     policy::{Cores, Smt, Within},
     request::{Refusal, Request},
 };
@@ -40,7 +40,8 @@ impl Allocator {
         let (free, suitable) = (self.free(request), self.suitable(request));
         let wanted = self.wanted(request, &suitable);
         // CPUs come in cores and groups: what engines have set does not keep a container from them.
-        let choice = choose(&self.machine, &free, &wanted)
+        let choice = self
+            .choose_quiet(&free, &wanted)
             .or_else(|| choose(&self.machine, &self.pool(), &wanted));
         let choice = choice.ok_or_else(|| {
             let (count, usable) = (request.count, free.and(&suitable).len());
@@ -61,6 +62,15 @@ impl Allocator {
             "{count} exclusive CPUs are wanted, and {} of {pool} stay shared (shared_min)",
             min.max(1)
         ))
+    }
+
+    /// Chooses CPUs from the free ones: none of those that serve the interrupts of devices, if others
+    /// are as near to each other.
+    fn choose_quiet(&self, free: &CpuSet, wanted: &Wanted<'_>) -> Option<Choice> {
+        let span = |choice: &Choice| Span::of(&self.machine, &choice.cpus);
+        let nearest = choose(&self.machine, free, wanted)?;
+        let quiet = choose(&self.machine, &free.minus(&self.machine.serving), wanted);
+        Some(quiet.filter(|quiet| span(quiet) <= span(&nearest)).unwrap_or(nearest))
     }
 
     /// Whether the shared pool remains large enough without these CPUs.

@@ -26,6 +26,8 @@ pub struct Assigned {
     pub count: Option<usize>,
     /// Why that was not what it wanted.
     pub reason: Option<String>,
+    /// Whether it may use exclusive CPUs of others: it is idle.
+    pub borrows: bool,
     /// Whether the CPUs that it has now can be those that the plugin has given it: not if the
     /// runtime says that its engine or another plugin has set them since.
     pub has_own: bool,
@@ -86,7 +88,8 @@ impl Existing {
     ) -> Self {
         let unseen = |request: Request, reason| Self {
             first_count: request.count,
-            request,
+            // Its class may be idle, but it need not be.
+            request: Request { borrows: false, ..request },
             kind: None,
             is_proven: false,
             has_own: true,
@@ -107,6 +110,7 @@ impl Existing {
             // Without a record, those that the container has.
             let kept = assigned.cpuset.as_ref().unwrap_or(&has.cpus);
             let pinned = is_pinned.then(|| (kept.clone(), has.nodes.clone()));
+            let borrows = request.borrows && assigned.borrows;
             let request = Request { pinned, ..request };
             let is_replaced = assigned.kind == Kind::Exclusive && request.count == 0;
             let reason = is_replaced.then(|| REPLACED.to_owned());
@@ -115,6 +119,7 @@ impl Existing {
                 is_proven: true,
                 first_count: assigned.count.unwrap_or(request.count),
                 has_own: assigned.has_own,
+                request: Request { borrows, ..request.clone() },
                 ..unseen(request, reason.or_else(|| assigned.reason.clone()))
             };
         }

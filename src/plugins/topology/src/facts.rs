@@ -1,12 +1,16 @@
 //! What NRI says of a container, as the policy sees it.
 
 use crate::{
+    cgroup::place,
     existing::Assigned,
     hardware::cpuset::CpuSet,
     placed::{Assignment, Kind},
     subject::Subject,
 };
-use nri_plugin::proto::{Container, LinuxResources, PodSandbox};
+use nri_plugin::{
+    Adjustment,
+    proto::{Container, LinuxResources, PodSandbox},
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// Annotation of the plugin: whose CPUs a container got at its creation.
@@ -17,6 +21,9 @@ pub const ASSIGNED_CLASS_KEY: &str = "nri-topology/assigned-class";
 
 /// Annotation of the plugin: how many exclusive CPUs a container wanted.
 pub const ASSIGNED_COUNT_KEY: &str = "nri-topology/assigned-count";
+
+/// Annotation of the plugin: that a container is idle, and may use exclusive CPUs of others.
+pub const ASSIGNED_IDLE_KEY: &str = "nri-topology/assigned-idle";
 
 /// Annotation of the plugin: why a container has not what it wants.
 pub const REASON_KEY: &str = "nri-topology/reason";
@@ -84,6 +91,7 @@ pub fn subject(
         milli_cpus: milli,
         memory_limit: u64::try_from(limit).ok().filter(|limit| *limit > 0),
         pinned: None,
+        cgroup: place(&container.linux.cgroups_path, &container.id).of_existing(),
     }
 }
 
@@ -125,9 +133,34 @@ pub fn assigned(runtime: &str, name: &str, container: &Container) -> Option<Assi
         cpuset: get(ASSIGNED_CPUSET_KEY).and_then(|list| list.parse().ok()),
         count: get(ASSIGNED_COUNT_KEY).and_then(|count| count.parse().ok()),
         reason: get(REASON_KEY).cloned(),
+        borrows: get(ASSIGNED_IDLE_KEY).is_some_and(|idle| idle == "true"),
         has_own: resources.is_none_or(|plugins| plugins.get(CPUS_FIELD).is_some_and(is_own)),
         is_proven: set_by_plugins.is_some(),
     })
+}
+
+/// Writes into annotations what a container gets at its creation. What the container says there of
+/// itself has no meaning.
+pub(crate) fn annotate(
+    adjustment: &mut Adjustment,
+    assigned: &Assigned,
+    present: &HashMap<String, String>,
+) {
+    let entries = [
+        (KIND_KEY, Some(word(assigned.kind).to_owned())),
+        (ASSIGNED_CLASS_KEY, Some(assigned.class.clone())),
+        (ASSIGNED_CPUSET_KEY, assigned.cpuset.as_ref().map(CpuSet::to_string)),
+        (ASSIGNED_COUNT_KEY, assigned.count.map(|count| count.to_string())),
+        (ASSIGNED_IDLE_KEY, assigned.borrows.then(|| "true".to_owned())),
+        (REASON_KEY, assigned.reason.clone()),
+    ];
+    for (key, value) in entries {
+        match value {
+            Some(value) => _ = adjustment.override_annotation(key, value),
+            None if present.contains_key(key) => _ = adjustment.remove_annotation(key),
+            None => {}
+        }
+    }
 }
 
 /// Returns the word for a kind in annotations and in the status.

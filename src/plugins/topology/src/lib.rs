@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod allocator;
+pub mod cgroup;
 pub mod classes;
 mod confirm;
 mod exclusive;

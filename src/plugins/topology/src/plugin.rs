@@ -3,12 +3,11 @@
 use crate::{
     account,
     allocator::Allocator,
+    cgroup::{self, Place},
     classes::{self, Cgroups},
     confirm::{self, Shared, State, Unconfirmed, set, updates},
     existing::{Assigned, Known},
-    facts::{
-        self, ASSIGNED_CLASS_KEY, ASSIGNED_COUNT_KEY, ASSIGNED_CPUSET_KEY, KIND_KEY, REASON_KEY,
-    },
+    facts,
     hardware::{cpuset::CpuSet, snapshot::Snapshot, sysfs},
     placed::{Changes, Kind, Placed},
     policy::Policy,
@@ -18,7 +17,8 @@ use crate::{
     subject::Subject,
 };
 use nri_plugin::{
-    Adjustment, Changes as Updated, Creation, Plugin, Reply, Session, SetResources, Update,
+    Adjustment, Changes as Updated, Creation, Plugin, Reply, RuntimeInfo, Session, SetResources,
+    Update,
     proto::{Container, LinuxResources, PodSandbox},
 };
 use std::{
@@ -29,6 +29,9 @@ use std::{
 
 /// Where the host shows that it has cgroup v2 only.
 const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
+
+/// The file of cgroup v1 by which a cgroup is idle; kernels before 5.15 lack it.
+const IDLE_V1: &str = "/sys/fs/cgroup/cpu/cpu.idle";
 
 /// The file of cgroup v2 by which a container takes the CPUs of its cpuset from all others.
 const PARTITION: &str = "cpuset.cpus.partition";
@@ -55,7 +58,10 @@ impl Topology {
         let is_v2 = Path::new(CONTROLLERS).exists();
         Self {
             devices,
-            cgroups: if is_v2 { Cgroups::V2 } else { Cgroups::V1 },
+            cgroups: match is_v2 {
+                true => Cgroups::V2,
+                false => Cgroups::V1 { has_idle: Path::new(IDLE_V1).exists() },
+            },
             state: Arc::default(),
             socket: Mutex::default(),
         }
@@ -70,13 +76,28 @@ impl Topology {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns what the cgroups have that the runtime can set.
+    fn cgroups(&self, session: &Session) -> Cgroups {
+        match self.cgroups {
+            Cgroups::V1 { has_idle } => {
+                Cgroups::V1 { has_idle: has_idle && session.runtime().is_some_and(sets_idle_v1) }
+            }
+            Cgroups::V2 => Cgroups::V2,
+        }
+    }
+
     /// Creates an allocator without containers.
-    fn allocator(&self, policy: &str) -> Reply<Allocator> {
-        let policy: Policy = policy.parse()?;
+    fn allocator(&self, session: &Session, policy: &str) -> Reply<Allocator> {
+        let mut policy: Policy = policy.parse()?;
         let machine = sysfs::machine(&Snapshot::read(&self.devices))?;
-        for (name, class) in &policy.classes {
-            if let Some(why) = classes::without_effect(class, self.cgroups) {
+        let cgroups = self.cgroups(session);
+        for (name, class) in &mut policy.classes {
+            if let Some(why) = classes::without_effect(class, cgroups) {
                 tracing::warn!("class {name:?}: {why}");
+            }
+            // The lowest weight still takes CPU time for some milliseconds.
+            if !cgroups.has_idle() && class.lends() {
+                class.lend = Some(false);
             }
         }
         for warning in account::warnings(&policy) {
@@ -140,8 +161,8 @@ impl Topology {
 }
 
 impl Plugin for Topology {
-    async fn configure(&self, _: &Session, text: &str) -> Reply<()> {
-        let allocator = self.allocator(text)?;
+    async fn configure(&self, session: &Session, text: &str) -> Reply<()> {
+        let allocator = self.allocator(session, text)?;
         let path = allocator.policy().socket.clone();
         let unconfirmed = Unconfirmed::default();
         *self.state() = Some(State { allocator, unconfirmed, known: BTreeMap::new() });
@@ -151,7 +172,7 @@ impl Plugin for Topology {
 
     /// Containers keep what they have, as after a restart.
     async fn reconfigure(&self, session: &Session, text: &str) -> Reply<()> {
-        let mut allocator = self.allocator(text)?;
+        let mut allocator = self.allocator(session, text)?;
         let path = allocator.policy().socket.clone();
         let changes = {
             let mut state = self.state();
@@ -233,54 +254,35 @@ impl Plugin for Topology {
         let mut subject = facts::subject(runtime, &pod, &container, resources);
         let has = facts::assignment(resources);
         subject.pinned = (!has.cpus.is_empty()).then(|| (has.cpus.clone(), has.nodes));
+        subject.cgroup = cgroup::place(&container.linux.cgroups_path, &container.id);
+        let cgroups = self.cgroups(session);
         let created = self.with(|State { allocator, known, unconfirmed }| {
             let request = request(allocator.policy(), &subject)?;
             let changes = allocator.create(&container.id, request)?;
             let placed = &allocator.containers()[&container.id];
             let mut adjustment = Adjustment::new();
-            // Overrides: what a container says here of itself has no meaning.
-            adjustment.override_annotation(KIND_KEY, facts::word(placed.kind));
-            adjustment.override_annotation(ASSIGNED_CLASS_KEY, &placed.request.class);
-            match &placed.request.pinned {
-                Some((cpus, _)) if placed.kind == Kind::Pinned => {
-                    adjustment.override_annotation(ASSIGNED_CPUSET_KEY, cpus.to_string());
-                }
-                _ if container.annotations.contains_key(ASSIGNED_CPUSET_KEY) => {
-                    adjustment.remove_annotation(ASSIGNED_CPUSET_KEY);
-                }
-                _ => {}
+            if let Some(reason) = &placed.reason {
+                tracing::info!("container {} shares CPUs: {reason}", container.name);
             }
-            match assigned(placed).count {
-                Some(count) => {
-                    adjustment.override_annotation(ASSIGNED_COUNT_KEY, count.to_string());
-                }
-                None if container.annotations.contains_key(ASSIGNED_COUNT_KEY) => {
-                    adjustment.remove_annotation(ASSIGNED_COUNT_KEY);
-                }
-                None => {}
-            }
-            match &placed.reason {
-                Some(reason) => {
-                    tracing::info!("container {} shares CPUs: {reason}", container.name);
-                    adjustment.override_annotation(REASON_KEY, reason);
-                }
-                None if container.annotations.contains_key(REASON_KEY) => {
-                    adjustment.remove_annotation(REASON_KEY);
-                }
-                None => {}
-            }
+            facts::annotate(&mut adjustment, &assigned(placed), &container.annotations);
             let keeps_cpus = placed.kind == Kind::Pinned && placed.cpus == has.cpus;
             if placed.kind != Kind::Unmanaged && !keeps_cpus {
                 set(&mut adjustment, &placed.assignment());
             }
             if placed.kind != Kind::Unmanaged {
                 let class = &allocator.policy().classes[&placed.request.class];
-                classes::set_all(&mut adjustment, class, subject.memory_limit, self.cgroups);
+                if let Some(path) = classes::cgroups_path(class, placed, &subject.cgroup) {
+                    adjustment.set_cgroups_path(path);
+                    subject.cgroup = Place::Root;
+                }
+                let is_at_root = subject.cgroup == Place::Root;
+                classes::set_all(&mut adjustment, class, placed, is_at_root, cgroups);
             }
             if is_partition(resources) {
                 adjustment.add_unified(PARTITION, NO_PARTITION);
             }
-            let subject = Subject { pinned: None, ..subject };
+            let cgroup = std::mem::take(&mut subject.cgroup).of_existing();
+            let subject = Subject { pinned: None, cgroup, ..subject };
             let (assigned, created_at) = (Some(assigned(placed)), container.created_at);
             known.insert(container.id.clone(), Known { subject, assigned, created_at });
             unconfirmed.add(&changes, Some(&container.id));
@@ -401,6 +403,12 @@ fn name_of_runtime(session: &Session) -> &str {
     session.runtime().map(|runtime| runtime.name.as_str()).unwrap_or_default()
 }
 
+/// Whether a runtime takes `cpu.idle` of `unified` for that of cgroup v1, where it refuses `unified`
+/// otherwise. `nrid` 0.1.0 does not.
+fn sets_idle_v1(runtime: &RuntimeInfo) -> bool {
+    facts::is_nrid(&runtime.name) && runtime.version != "0.1.0"
+}
+
 /// Returns what a container got at its creation.
 fn assigned(placed: &Placed) -> Assigned {
     let cpuset = placed.request.pinned.as_ref().map(|(cpus, _)| cpus.clone());
@@ -410,6 +418,7 @@ fn assigned(placed: &Placed) -> Assigned {
         cpuset: cpuset.filter(|_| placed.kind == Kind::Pinned),
         count: (placed.kind == Kind::Exclusive).then_some(placed.first_count),
         reason: placed.reason.clone(),
+        borrows: placed.request.borrows,
         has_own: true,
         is_proven: true,
     }
@@ -437,48 +446,4 @@ fn merged(present: &LinuxResources, changed: &LinuxResources) -> LinuxResources 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nri_plugin::testing::{InProcessRuntime, container, pod};
-
-    /// Starts the plugin on a machine with four CPUs.
-    fn start(policy: &str) -> (tempfile::TempDir, InProcessRuntime<Topology>) {
-        let devices = tempfile::tempdir().unwrap();
-        let cpu = devices.path().join("system/cpu");
-        std::fs::create_dir_all(&cpu).unwrap();
-        std::fs::write(cpu.join("online"), "0-3").unwrap();
-        let runtime = InProcessRuntime::start(Topology::new(devices.path().to_owned()), policy);
-        (devices, runtime.unwrap())
-    }
-
-    #[test]
-    fn containers_keep_exclusive_cpus_with_another_policy_and_others_follow_it() {
-        let (_devices, runtime) = start("socket = ''");
-        let pod = pod("shop");
-        let mut db = container(&pod, "db");
-        db.annotations.insert("nri-topology/cpus".to_owned(), "1".to_owned());
-        let reply = runtime.create_container(&pod, &db).unwrap();
-        let own = reply.adjust.linux.resources.cpu.cpus.clone();
-        let web = container(&pod, "web");
-        let reply = runtime.create_container(&pod, &web).unwrap();
-        let shared = reply.adjust.linux.resources.cpu.cpus.clone();
-        assert_eq!((own.as_str(), shared.as_str()), ("0", "1-3"));
-
-        let refused = runtime.reconfigure("socket = ''\nshared_mim = 1").unwrap_err().to_string();
-        assert!(refused.contains("line 2, column 1"), "{refused}");
-        let refused = runtime.reconfigure("reserved_cpus = '7'").unwrap_err().to_string();
-        assert!(refused.contains('7'), "{refused}");
-        assert!(runtime.take_requests().is_empty());
-
-        runtime.reconfigure("socket = ''\nreserved_cpus = '3'").unwrap();
-        let requests = runtime.take_requests();
-        let updates: Vec<_> = requests.iter().flat_map(|request| &request.update).collect();
-        let [update] = updates[..] else { panic!("{updates:?}") };
-        assert_eq!(update.container_id, web.id);
-        assert_eq!(update.linux.resources.cpu.cpus, "1-2");
-        let mut other = container(&pod, "other");
-        other.annotations.insert("nri-topology/cpus".to_owned(), "3".to_owned());
-        let refused = runtime.create_container(&pod, &other).unwrap_err().to_string();
-        assert!(refused.contains("3 exclusive CPUs are wanted"), "{refused}");
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use crate::{
     account::{Account, account},
+    cgroup::Place,
     hardware::cpuset::{CpuSet, NodeSet},
     pattern::{all_match, entries_match},
     policy::{Cpus, EXCLUSIVE, Policy, Rule, Source, Unsatisfied, UserCpuset},
@@ -31,6 +32,8 @@ pub struct Request {
     pub pinned: Option<(CpuSet, NodeSet)>,
     /// What limits the CPUs that it takes.
     pub account: Account,
+    /// Whether it may use exclusive CPUs of others while they are idle.
+    pub borrows: bool,
 }
 
 /// Reason why a container is refused.
@@ -84,6 +87,7 @@ pub fn request_again(policy: &Policy, subject: &Subject, class: &str, count: usi
         memory_limit: subject.memory_limit,
         pinned: None,
         account: account(policy, subject, is_requested(policy, subject, class)),
+        borrows: borrows(policy, subject, class),
     };
     match request_in(policy, subject, class) {
         Ok(request) if request.count == 0 => same(count),
@@ -119,6 +123,18 @@ fn request_in(policy: &Policy, subject: &Subject, name: &str) -> Result<Request,
         memory_limit: subject.memory_limit,
         pinned,
         account: account(policy, subject, is_requested(policy, subject, name)),
+        borrows: borrows(policy, subject, name),
+    })
+}
+
+/// Whether a container of this class may use exclusive CPUs of others: below the cgroup of an
+/// engine, it would be idle only among its neighbours.
+fn borrows(policy: &Policy, subject: &Subject, class: &str) -> bool {
+    let class = policy.classes.get(class).filter(|class| class.idle);
+    class.is_some_and(|class| match subject.cgroup {
+        Place::Root => true,
+        Place::Engine(_) => class.is_at_root(),
+        Place::Elsewhere => false,
     })
 }
 

@@ -1,10 +1,12 @@
-//! The shared pool: which part of it a container uses. A class can limit its containers to one
+//! The shared pool: which part of it a container uses. Containers of idle classes use exclusive CPUs,
+//! too, which classes lend. A class can limit its containers to one
 //! memory node, package or cache each; they are spread by how much CPU time they ask for.
 
 use crate::{
     allocator::Allocator,
     hardware::{cpuset::CpuSet, machine::Level},
     placed::{Kind, Placed},
+    policy::Smt,
 };
 
 /// Load of a container that asks for no CPU time, in thousandths of a CPU.
@@ -36,21 +38,36 @@ impl Allocator {
     /// Sets the CPUs of all containers that share CPUs. A container changes its group only if the
     /// group has no shared CPU any more.
     pub(crate) fn refresh_shared(&mut self) {
-        let pool = self.pool();
+        let (pool, lent) = (self.pool(), self.lent());
         let ids: Vec<String> = self.shared().map(|(id, _)| id.clone()).collect();
         for id in ids {
+            let usable =
+                if self.containers[&id].request.borrows { pool.or(&lent) } else { pool.clone() };
             let Some(level) = self.level_of(&id) else {
-                self.change(&id, |placed| placed.cpus = pool.clone());
+                self.change(&id, |placed| placed.cpus = usable);
                 continue;
             };
             let known = self.containers[&id].group;
             let groups = self.machine.groups(level);
             let known = known.filter(|g| groups.get(*g).is_some_and(|g| g.intersects(&pool)));
             let group = known.or_else(|| self.least_loaded(level, &pool));
-            let cpus =
-                group.map_or_else(|| pool.clone(), |g| pool.and(&self.machine.groups(level)[g]));
+            let cpus = match group {
+                Some(group) => usable.and(&self.machine.groups(level)[group]),
+                None => usable,
+            };
             self.change(&id, |placed| (placed.cpus, placed.group) = (cpus, group));
         }
+    }
+
+    /// Returns the exclusive CPUs that containers of idle classes may use. With [`Smt::Single`], the
+    /// other threads of their cores stay unused.
+    pub(crate) fn lent(&self) -> CpuSet {
+        let exclusive = self.containers.values().filter(|p| p.kind == Kind::Exclusive);
+        exclusive.fold(CpuSet::new(), |lent, placed| match self.class(&placed.request) {
+            class if !class.lends() => lent,
+            class if class.smt == Smt::Single => lent.or(&placed.cpus),
+            _ => lent.or(&placed.occupied()),
+        })
     }
 
     /// Returns the containers that share CPUs.

@@ -1,6 +1,9 @@
 //! What is known of a container, whatever the policy is.
 
-use crate::hardware::cpuset::{CpuSet, NodeSet};
+use crate::{
+    cgroup::Place,
+    hardware::cpuset::{CpuSet, NodeSet},
+};
 use std::collections::BTreeMap;
 
 /// What is known of a container.
@@ -26,4 +29,6 @@ pub struct Subject {
     pub memory_limit: Option<u64>,
     /// CPUs and memory nodes that the engine has set for it.
     pub pinned: Option<(CpuSet, NodeSet)>,
+    /// Where its cgroup is.
+    pub cgroup: Place,
 }

@@ -154,11 +154,12 @@ impl Allocator {
 }
 
 /// Whether the plugin has given the CPUs of a container to no other one: it may have shared CPUs
-/// when the plugin ended, whatever it got at its creation.
+/// when the plugin ended, whatever it got at its creation. What was lent does not count.
 fn is_alone(existing: &BTreeMap<String, Existing>, id: &str) -> bool {
     let Some(container) = existing.get(id) else { return false };
     let mut others = existing.iter().filter(|(other, found)| {
-        let is_given = found.kind.is_some() && found.has_own;
+        let is_lent = found.kind == Some(Kind::Shared) && found.request.borrows;
+        let is_given = found.kind.is_some() && found.has_own && !is_lent;
         is_given && other.as_str() != id
     });
     !others.any(|(_, other)| other.has.cpus.intersects(&container.has.cpus))

@@ -156,6 +156,7 @@ fn an_update_moves_no_exclusive_cpus_to_those_of_its_container() {
             cpuset: None,
             count: is_exclusive.then_some(2),
             reason: None,
+            borrows: false,
             has_own: true,
             is_proven: true,
         };

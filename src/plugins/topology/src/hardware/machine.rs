@@ -60,6 +60,8 @@ pub struct Machine {
     pub cpus: CpuSet,
     /// CPUs that the kernel does not schedule on by itself (`isolcpus=`).
     pub isolated: CpuSet,
+    /// CPUs that serve most interrupts of devices.
+    pub serving: CpuSet,
     /// Memory nodes by number.
     pub nodes: BTreeMap<usize, Node>,
     /// The fastest cores, and all others if there are several kinds.
@@ -76,6 +78,8 @@ pub struct Parts {
     pub cpus: CpuSet,
     /// See [`Machine::isolated`].
     pub isolated: CpuSet,
+    /// See [`Machine::serving`].
+    pub serving: CpuSet,
     /// See [`Machine::nodes`].
     pub nodes: BTreeMap<usize, Node>,
     /// See [`Machine::kinds`].
@@ -87,7 +91,7 @@ pub struct Parts {
 impl Machine {
     /// Builds the model.
     pub fn new(parts: Parts) -> Self {
-        let Parts { cpus, isolated, mut nodes, kinds, groups } = parts;
+        let Parts { cpus, isolated, serving, mut nodes, kinds, groups } = parts;
         for node in nodes.values_mut() {
             node.cpus = node.cpus.and(&cpus);
         }
@@ -125,7 +129,7 @@ impl Machine {
         }
         by_level.values_mut().for_each(|groups| groups.sort_by_key(CpuSet::first));
         let tree = tree(&by_level, &core_of);
-        Self { cpus, isolated, nodes, kinds, groups: by_level, core_of, tree }
+        Self { cpus, isolated, serving, nodes, kinds, groups: by_level, core_of, tree }
     }
 
     /// Returns the groups of a level, in the order of their first CPUs.

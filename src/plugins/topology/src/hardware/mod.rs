@@ -2,6 +2,7 @@
 //! `/sys/devices`.
 
 pub mod cpuset;
+mod interrupts;
 pub mod machine;
 pub mod snapshot;
 pub mod sysfs;

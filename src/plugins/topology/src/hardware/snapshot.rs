@@ -4,7 +4,7 @@
 //! `system/cpu/cpu{0-1}/topology/core_cpus_list: 0-1`. `nri-topology snapshot` prints it, for
 //! reports of problems and for tests. The meaning of the files is in `sysfs.rs`.
 
-use crate::hardware::cpuset::CpuSet;
+use crate::hardware::{cpuset::CpuSet, interrupts::serving};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt, fs,
@@ -35,6 +35,15 @@ const FILES_OF_NODES: &[&str] = &["cpulist", "cpumap", "distance", "meminfo"];
 
 /// Files of a cache of level 3, below `system/cpu/cpuN/cache/indexM`. In a snapshot, M is always 3.
 const FILES_OF_CACHES: &[&str] = &["shared_cpu_list", "shared_cpu_map"];
+
+/// Where the running machine has these files. Any other directory is that of another machine.
+const DEVICES: &str = "/sys/devices";
+
+/// Where it counts interrupts. A snapshot has only the CPUs that serve most of those of devices.
+const INTERRUPTS: &str = "/proc/interrupts";
+
+/// Name of that set of CPUs in a snapshot.
+pub(crate) const SERVING: &str = "interrupts";
 
 /// Files and their contents, by paths below `/sys/devices`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,6 +93,13 @@ impl Snapshot {
                 if *file != "cpumap" || fs::metadata(devices.join(&node).join("cpulist")).is_err() {
                     snapshot.add(&devices.join(&node).join(file), format!("{node}/{file}"));
                 }
+            }
+        }
+        if devices == Path::new(DEVICES) {
+            let text = fs::read_to_string(INTERRUPTS).unwrap_or_default();
+            let serving = serving(&text);
+            if !serving.is_empty() {
+                snapshot.files.insert(SERVING.to_owned(), serving.to_string());
             }
         }
         snapshot

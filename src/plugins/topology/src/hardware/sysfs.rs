@@ -3,7 +3,7 @@
 use crate::hardware::{
     cpuset::CpuSet,
     machine::{Level, Machine, Node, Parts},
-    snapshot::Snapshot,
+    snapshot::{SERVING, Snapshot},
 };
 use std::collections::BTreeMap;
 
@@ -71,6 +71,7 @@ pub fn machine(snapshot: &Snapshot) -> Result<Machine, SysfsError> {
     }
     Ok(Machine::new(Parts {
         isolated: set(snapshot, "system/cpu/isolated")?.unwrap_or_default(),
+        serving: set(snapshot, SERVING)?.unwrap_or_default(),
         nodes: nodes(snapshot, &cpus)?,
         kinds: kinds(snapshot, &cpus)?,
         groups,

@@ -36,6 +36,7 @@ pub(crate) fn assigned(placed: &Placed) -> Assigned {
         count: (placed.kind == Kind::Exclusive).then_some(placed.request.count),
         has_own: true,
         reason: None,
+        borrows: placed.request.borrows,
         is_proven: true,
     }
 }

@@ -16,6 +16,7 @@ pub(crate) struct Counts {
     pub(crate) away: u64,
     pub(crate) stale: u64,
     pub(crate) confirmed: u64,
+    pub(crate) borrowed: u64,
 }
 
 impl Counts {
@@ -33,6 +34,7 @@ impl Counts {
         self.away += other.away;
         self.stale += other.stale;
         self.confirmed += other.confirmed;
+        self.borrowed += other.borrowed;
     }
 
     /// Returns what happened least often.
@@ -49,6 +51,7 @@ impl Counts {
             ("an update without the plugin", self.away),
             ("an update that failed unseen", self.stale),
             ("CPUs that were given up", self.confirmed),
+            ("exclusive CPUs that were lent", self.borrowed),
         ];
         counts.into_iter().min_by_key(|(_, count)| *count).unwrap()
     }

@@ -62,7 +62,8 @@ pub(crate) fn check(
                 }
             }
             Kind::Shared => {
-                if placed.cpus.is_empty() || !placed.cpus.is_subset(&pool) {
+                let lent = if placed.request.borrows { lent(allocator) } else { CpuSet::new() };
+                if !placed.cpus.intersects(&pool) || !placed.cpus.is_subset(&pool.or(&lent)) {
                     return fail("not in the shared pool");
                 }
                 if class.cpus == Cpus::Exclusive && placed.reason.is_none() {
@@ -125,6 +126,10 @@ pub(crate) fn apart(
     for (id, placed) in allocator.containers() {
         let others = containers.iter().filter(|(other, _)| *other != id);
         let managed = others.filter(|(o, _)| allocator.containers()[*o].kind != Kind::Unmanaged);
+        // What is lent, idle containers have, too.
+        let is_lent = allocator.policy().classes[&placed.request.class].lends();
+        let managed =
+            managed.filter(|(o, _)| !is_lent || !allocator.containers()[*o].request.borrows);
         for (other, container) in managed {
             if container.has.cpus.intersects(&placed.owned) {
                 return Err(format!("{other} has CPUs of {id}: {:?}", container.has.cpus));
@@ -136,6 +141,13 @@ pub(crate) fn apart(
         }
     }
     Ok(())
+}
+
+/// Exclusive CPUs of which containers of idle classes use what is left.
+fn lent(allocator: &Allocator) -> CpuSet {
+    let all = allocator.containers().values().filter(|placed| placed.kind == Kind::Exclusive);
+    let lenders = all.filter(|p| allocator.policy().classes[&p.request.class].lends());
+    lenders.fold(CpuSet::new(), |lent, placed| lent.or(&placed.occupied()))
 }
 
 /// Memory nodes are those of the CPUs, and more only if limits do not fit.

@@ -8,6 +8,7 @@ use crate::{
 };
 use nri_topology::{
     allocator::Allocator,
+    cgroup::Place,
     existing::{Assigned, Existing},
     hardware::{cpuset::CpuSet, machine::Machine},
     placed::{Assignment, Changes, Kind},
@@ -128,6 +129,14 @@ cpus = "exclusive"
 cores = "efficiency"
 smt = "whole"
 unsatisfied = "share"
+[class.idle]
+idle = true
+[class.idle-node]
+idle = true
+within = "node"
+[class.keep]
+cpus = "exclusive"
+lend = false
 [[rule]]
 class = "soft"
 whole_cpus = true
@@ -145,7 +154,7 @@ exclusive_cpus = "25%"
 cpuset_counts = false
 "#;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 16] = [
     "shared",
     "exclusive",
     "node",
@@ -159,6 +168,9 @@ const NAMES: [&str; 13] = [
     "single",
     "fast",
     "slow",
+    "idle",
+    "idle-node",
+    "keep",
 ];
 
 impl World {
@@ -267,7 +279,9 @@ impl World {
             let same = (now.kind, &now.cpus, &now.owned, &now.nodes)
                 == (placed.kind, &placed.cpus, &placed.owned, &placed.nodes);
             let is_alone = changes.keys().all(|changed| before.contains_key(changed));
-            if !same && is_alone {
+            // Nothing proves that a container is idle.
+            let is_idle = placed.request.borrows && !self.is_known;
+            if !same && is_alone && !is_idle {
                 return Err(format!("drift of {id}: {placed:?} became {now:?}"));
             }
         }
@@ -328,6 +342,7 @@ impl World {
             cpuset: None,
             count: None,
             reason: None,
+            borrows: true,
             has_own: true,
             is_proven: false,
         };
@@ -385,6 +400,9 @@ impl World {
         }
         set_size(&mut subject, &self.machine, size);
         subject.namespace = ["", "a", "b1", "b2"][what as usize / 512 % 4].to_owned();
+        if (what / 1024).is_multiple_of(2) {
+            subject.cgroup = Place::Root;
+        }
         if (what / 64).is_multiple_of(8) {
             let cpus = self.machine.cpus.iter().skip(size as usize % self.machine.cpus.len());
             subject.pinned = Some((cpus.take(2).collect(), CpuSet::new()));
@@ -492,6 +510,9 @@ impl World {
             self.counts.exclusive += u64::from(placed.kind == Kind::Exclusive);
             self.counts.degraded += u64::from(placed.is_degraded());
             self.counts.pinned += u64::from(placed.kind == Kind::Pinned);
+            let is_borrowed =
+                placed.request.borrows && !placed.cpus.is_subset(&self.allocator.pool());
+            self.counts.borrowed += u64::from(is_borrowed);
         }
     }
 }
