@@ -99,10 +99,20 @@ pub fn set_memory(
     }
 }
 
-/// Returns why a part of a class has no effect on this host.
-pub fn without_effect(class: &Class, on: Cgroups) -> Option<&'static str> {
+/// Returns why parts of a class have no effect on this host.
+pub fn without_effect(class: &Class, on: Cgroups) -> Vec<&'static str> {
     let has_memory =
         [class.memory_min, class.memory_low, class.memory_high].iter().any(Option::is_some);
-    (on != Cgroups::V2 && has_memory)
-        .then_some("memory_min, memory_low and memory_high have no effect: they need cgroup v2")
+    let parts = [
+        (
+            on != Cgroups::V2 && has_memory,
+            "memory_min, memory_low and memory_high have no effect: they need cgroup v2",
+        ),
+        (
+            !on.has_idle() && class.idle,
+            "idle is the lowest weight: cpu.idle needs cgroup v2, or Linux 5.15 and a newer nrid",
+        ),
+        (!on.has_idle() && class.lend == Some(true), "lend has no effect: it needs cpu.idle"),
+    ];
+    parts.into_iter().filter_map(|(is_without, why)| is_without.then_some(why)).collect()
 }

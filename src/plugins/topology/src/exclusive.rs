@@ -64,8 +64,8 @@ impl Allocator {
         ))
     }
 
-    /// Chooses CPUs from the free ones: none of those that serve the interrupts of devices, if others
-    /// are as near to each other.
+    /// Chooses CPUs from the free ones: none of those that serve the interrupts of devices, if
+    /// others are as near to each other.
     fn choose_quiet(&self, free: &CpuSet, wanted: &Wanted<'_>) -> Option<Choice> {
         let span = |choice: &Choice| Span::of(&self.machine, &choice.cpus);
         let nearest = choose(&self.machine, free, wanted)?;

@@ -88,16 +88,12 @@ impl Topology {
 
     /// Creates an allocator without containers.
     fn allocator(&self, session: &Session, policy: &str) -> Reply<Allocator> {
-        let mut policy: Policy = policy.parse()?;
+        let policy: Policy = policy.parse()?;
         let machine = sysfs::machine(&Snapshot::read(&self.devices))?;
         let cgroups = self.cgroups(session);
-        for (name, class) in &mut policy.classes {
-            if let Some(why) = classes::without_effect(class, cgroups) {
+        for (name, class) in &policy.classes {
+            for why in classes::without_effect(class, cgroups) {
                 tracing::warn!("class {name:?}: {why}");
-            }
-            // The lowest weight still takes CPU time for some milliseconds.
-            if !cgroups.has_idle() && class.lends() {
-                class.lend = Some(false);
             }
         }
         for warning in account::warnings(&policy) {
@@ -257,7 +253,9 @@ impl Plugin for Topology {
         subject.cgroup = cgroup::place(&container.linux.cgroups_path, &container.id);
         let cgroups = self.cgroups(session);
         let created = self.with(|State { allocator, known, unconfirmed }| {
-            let request = request(allocator.policy(), &subject)?;
+            let mut request = request(allocator.policy(), &subject)?;
+            // The lowest weight still takes CPU time for some milliseconds.
+            request.borrows &= cgroups.has_idle();
             let changes = allocator.create(&container.id, request)?;
             let placed = &allocator.containers()[&container.id];
             let mut adjustment = Adjustment::new();
@@ -403,8 +401,8 @@ fn name_of_runtime(session: &Session) -> &str {
     session.runtime().map(|runtime| runtime.name.as_str()).unwrap_or_default()
 }
 
-/// Whether a runtime takes `cpu.idle` of `unified` for that of cgroup v1, where it refuses `unified`
-/// otherwise. `nrid` 0.1.0 does not.
+/// Whether a runtime takes `cpu.idle` of `unified` for that of cgroup v1, where it refuses
+/// `unified` otherwise. `nrid` 0.1.0 does not.
 fn sets_idle_v1(runtime: &RuntimeInfo) -> bool {
     facts::is_nrid(&runtime.name) && runtime.version != "0.1.0"
 }
@@ -418,7 +416,7 @@ fn assigned(placed: &Placed) -> Assigned {
         cpuset: cpuset.filter(|_| placed.kind == Kind::Pinned),
         count: (placed.kind == Kind::Exclusive).then_some(placed.first_count),
         reason: placed.reason.clone(),
-        borrows: placed.request.borrows,
+        borrows: placed.request.borrows && placed.kind == Kind::Shared,
         has_own: true,
         is_proven: true,
     }

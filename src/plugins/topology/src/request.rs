@@ -128,9 +128,11 @@ fn request_in(policy: &Policy, subject: &Subject, name: &str) -> Result<Request,
 }
 
 /// Whether a container of this class may use exclusive CPUs of others: below the cgroup of an
-/// engine, it would be idle only among its neighbours.
+/// engine, where a container stays that has to share CPUs, it would be idle only among its
+/// neighbours.
 fn borrows(policy: &Policy, subject: &Subject, class: &str) -> bool {
-    let class = policy.classes.get(class).filter(|class| class.idle);
+    let class = policy.classes.get(class);
+    let class = class.filter(|class| class.idle && class.cpus == Cpus::Shared);
     class.is_some_and(|class| match subject.cgroup {
         Place::Root => true,
         Place::Engine(_) => class.is_at_root(),

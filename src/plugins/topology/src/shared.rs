@@ -1,5 +1,5 @@
-//! The shared pool: which part of it a container uses. Containers of idle classes use exclusive CPUs,
-//! too, which classes lend. A class can limit its containers to one
+//! The shared pool: which part of it a container uses. Containers of idle classes use exclusive
+//! CPUs, too, which classes lend. A class can limit its containers to one
 //! memory node, package or cache each; they are spread by how much CPU time they ask for.
 
 use crate::{
@@ -59,8 +59,8 @@ impl Allocator {
         }
     }
 
-    /// Returns the exclusive CPUs that containers of idle classes may use. With [`Smt::Single`], the
-    /// other threads of their cores stay unused.
+    /// Returns the exclusive CPUs that containers of idle classes may use. With [`Smt::Single`],
+    /// the other threads of their cores stay unused.
     pub(crate) fn lent(&self) -> CpuSet {
         let exclusive = self.containers.values().filter(|p| p.kind == Kind::Exclusive);
         exclusive.fold(CpuSet::new(), |lent, placed| match self.class(&placed.request) {

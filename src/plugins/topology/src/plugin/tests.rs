@@ -45,37 +45,66 @@ fn containers_keep_exclusive_cpus_with_another_policy_and_others_follow_it() {
     assert!(refused.contains("3 exclusive CPUs are wanted"), "{refused}");
 }
 
-#[test]
-fn exclusive_and_idle_containers_leave_the_cgroup_of_the_engine() {
+/// Starts the plugin on a host with these cgroups, and returns a function that creates containers:
+/// by name, class and path of the cgroup. It returns what they get of these: the path, CPUs,
+/// shares, and the entries of annotations and files that say idle.
+fn start_on(
+    cgroups: Cgroups,
+    policy: &str,
+) -> impl Fn(&str, (&str, &str), &str) -> (String, String, u64, String, bool) {
     let devices = tempfile::tempdir().unwrap();
     let cpu = devices.path().join("system/cpu");
     std::fs::create_dir_all(&cpu).unwrap();
     std::fs::write(cpu.join("online"), "0-3").unwrap();
-    let topology = Topology { cgroups: Cgroups::V2, ..Topology::new(devices.path().into()) };
-    let policy = "socket = ''\n[class.batch]\nidle = true";
+    let topology = Topology { cgroups, ..Topology::new(devices.path().into()) };
     let runtime = InProcessRuntime::start(topology, policy).unwrap();
     let pod = pod("shop");
-    let create = |name: &str, annotation: (&str, &str), path: &str| {
+    move |name, (key, value), path| {
         let mut container = container(&pod, name);
-        container.annotations.insert(annotation.0.to_owned(), annotation.1.to_owned());
+        container.annotations.insert(format!("nri-topology/{key}"), value.to_owned());
         container.linux.mut_or_insert_default().cgroups_path = path.to_owned();
-        let linux = runtime.create_container(&pod, &container).unwrap().adjust.linux.clone();
+        let adjust = runtime.create_container(&pod, &container).unwrap().adjust.unwrap();
+        let (linux, _) = (&adjust.linux, &devices);
         let cpu = &linux.resources.cpu;
         let shares = cpu.shares.as_ref().map_or(0, |shares| shares.value);
         let idle = linux.resources.unified.get("cpu.idle").cloned().unwrap_or_default();
-        (linux.cgroups_path.clone(), cpu.cpus.clone(), shares, idle)
-    };
-    let text = |a: (&str, &str, u64, &str)| (a.0.to_owned(), a.1.to_owned(), a.2, a.3.to_owned());
-    let exclusive = ("nri-topology/cpus", "1");
-    let batch = ("nri-topology/class", "batch");
-    let got = create("db", exclusive, "/docker/x");
-    assert_eq!(got, text(("/x", "0", EXCLUSIVE_SHARES, "")));
-    let got = create("b", batch, "system.slice:docker:y");
-    assert_eq!(got, text(("-.slice:docker:y", "0-3", 0, "1")));
+        let says_idle = adjust.annotations.contains_key(facts::ASSIGNED_IDLE_KEY);
+        (linux.cgroups_path.clone(), cpu.cpus.clone(), shares, idle, says_idle)
+    }
+}
+
+fn got(
+    path: &str,
+    cpus: &str,
+    shares: u64,
+    idle: &str,
+    says_idle: bool,
+) -> (String, String, u64, String, bool) {
+    (path.to_owned(), cpus.to_owned(), shares, idle.to_owned(), says_idle)
+}
+
+const IDLE: &str = "socket = ''\n[class.batch]\nidle = true\n\
+    [class.scarce]\nidle = true\ncpus = 'exclusive'\ncount = 9\nunsatisfied = 'share'";
+
+#[test]
+fn exclusive_and_idle_containers_leave_the_cgroup_of_the_engine() {
+    let create = start_on(Cgroups::V2, IDLE);
+    let (exclusive, batch) = (("cpus", "1"), ("class", "batch"));
+    assert_eq!(create("db", exclusive, "/docker/x"), got("/x", "0", EXCLUSIVE_SHARES, "", false));
+    let slice = "system.slice:docker:y";
+    assert_eq!(create("b", batch, slice), got("-.slice:docker:y", "0-3", 0, "1", true));
     // Below a cgroup that is not idle, a container is not idle to those beside it.
-    let got = create("c", batch, "/kubepods/pod1/z");
-    assert_eq!(got, text(("", "1-3", 0, "1")));
-    let got = create("pod", exclusive, "/kubepods/pod1/x");
-    assert_eq!(got, text(("", "1", 0, "")));
-    assert_eq!(create("web", ("a", "b"), "/docker/w"), text(("", "2-3", 0, "")));
+    assert_eq!(create("c", batch, "/kubepods/pod1/z"), got("", "1-3", 0, "1", false));
+    let scarce = create("d", ("class", "scarce"), "/docker/d");
+    assert_eq!(scarce, got("", "1-3", 0, "1", false));
+    assert_eq!(create("pod", exclusive, "/kubepods/pod1/x"), got("", "1", 0, "", false));
+    assert_eq!(create("web", ("a", "b"), "/docker/w"), got("", "2-3", 0, "", false));
+}
+
+#[test]
+fn the_lowest_weight_borrows_no_exclusive_cpus() {
+    let create = start_on(Cgroups::V1 { has_idle: false }, IDLE);
+    let db = create("db", ("cpus", "1"), "/docker/x");
+    assert_eq!(db, got("/x", "0", EXCLUSIVE_SHARES, "", false));
+    assert_eq!(create("b", ("class", "batch"), "/docker/y"), got("/y", "1-3", 2, "", false));
 }
