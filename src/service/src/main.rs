@@ -7,7 +7,7 @@ use nri_control::{Inherited, touch_as_child};
 use nrid::{
     daemon::{background, handover::Handover, namespaces, start, systemd, validate::validate},
     dry_run::{run, subject::DryRunSubject},
-    host::{delegation, descriptors, file_access, path_lookup, path_probe},
+    host::{delegation, descriptors, file_access, path},
     plugins::config::policy_warnings,
     process::{
         activation::{Activation, Notify},
@@ -72,8 +72,8 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == launcher::ARGUMENT) {
         return launcher::run(arguments);
     }
-    if std::env::args_os().nth(1).is_some_and(|first| first == path_probe::ARGUMENT) {
-        return path_lookup::run();
+    if std::env::args_os().nth(1).is_some_and(|first| first == path::probe::ARGUMENT) {
+        return path::lookup::run();
     }
     if touch_as_child() {
         return ExitCode::SUCCESS;

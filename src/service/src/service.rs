@@ -6,7 +6,7 @@ use crate::{
     bundle::bounded::LargeConfigs,
     cgroup::oom_events::OomMonitor,
     engine::engines::Engines,
-    host::path_probe::PathProbe,
+    host::path::probe::PathProbe,
     metrics::{families::MetricsSource, listener::MetricsListener},
     plugins::launch::Plugins,
     process::this_process::ThisProcess,

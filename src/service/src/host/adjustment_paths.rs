@@ -3,7 +3,7 @@
 
 use crate::host::{
     mount_namespace::MountNamespace,
-    path_probe::{Node, PathProbe, ProbeError, ProbeRequest},
+    path::probe::{Node, PathProbe, ProbeError, ProbeRequest},
 };
 use nri_mountinfo::MountPropagation;
 use nri_spec::{HostDevice, HostDeviceKind, Propagation};

@@ -10,7 +10,7 @@
 //! engines, of CDI and of classes, the configuration and the paths in it, the socket for metrics,
 //! and the program and the working directory of a runtime that is started. While all threads of a
 //! file system are past their limits, further accesses fail at once. Paths that plugins name are
-//! left to a child process (`path_probe.rs`), admitted by [`FileAccess::enter`], lines of the audit
+//! left to a child process (`path/probe.rs`), admitted by [`FileAccess::enter`], lines of the audit
 //! log to a thread of their own, and a listing of the plugin directory to another.
 //!
 //! What blocks only if the whole host does is done in place: `/proc`, cgroups, and what is on the

@@ -1,12 +1,12 @@
-//! The child of `path_probe.rs`: does lookups, in a mount namespace that it enters first. Says what
-//! it is about to wait for, see `path_walk.rs`, and waits for permission. Start from [`run`].
+//! The child of `probe.rs`: does lookups, in a mount namespace that it enters first. Says what
+//! it is about to wait for, see `walk.rs`, and waits for permission. Start from [`run`].
 
 use crate::host::{
     mount_namespace::{self, NamespaceDescriptors},
-    path_probe::{
+    path::probe::{
         DESCRIPTORS, IN_NAMESPACE, IN_USER_NAMESPACE, Node, ProbeReply, ProbeRequest, Said,
     },
-    path_walk::walk,
+    path::walk::walk,
     proc::mounts,
     sys,
 };

@@ -6,9 +6,9 @@
 //! occupies an entry of the process table.
 //!
 //! The number of children is limited, and of those that wait for one file system: a child asks
-//! before it enters one (`path_walk.rs`), and is admitted as threads are (`file_access.rs`). While
+//! before it enters one (`walk.rs`), and is admitted as threads are (`file_access.rs`). While
 //! one is stuck there, others are refused at once. Start from [`PathProbe::probe`];
-//! `path_lookup.rs` is the child.
+//! `lookup.rs` is the child.
 
 use crate::host::{
     file_access::{Access, FileAccess, FileSystem, FileSystemHangs},
@@ -85,7 +85,7 @@ pub struct ProbeReply {
 /// What a child writes to stdout, a line each.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Said {
-    /// It is about to wait for these file systems, and for no others, see `path_walk.rs`. Before
+    /// It is about to wait for these file systems, and for no others, see `walk.rs`. Before
     /// that, it waits for a line on stdin.
     Enters(Vec<String>),
     /// The end.

@@ -2,13 +2,13 @@
 //! reserved: what engines, users and images set under it does not reach plugins.
 //!
 //! What follows from `config.json` is decided in `nri_spec::facts`, and what depends on paths in
-//! `nri_facts`: a child process looks them up (`host/path_probe.rs`), which is started only if the
+//! `nri_facts`: a child process looks them up (`host/path/probe.rs`), which is started only if the
 //! configuration lists such a fact. One that cannot be found out is missing, so that rules that
 //! need it refuse the container, and named in the annotation `unknown`.
 
 use crate::{
     host::{
-        path_probe::{PathProbe, ProbeReply, ProbeRequest},
+        path::probe::{PathProbe, ProbeReply, ProbeRequest},
         runtime::LowLevelRuntime,
     },
     resources::versions::RuntimeVersions,

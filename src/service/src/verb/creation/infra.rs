@@ -12,7 +12,7 @@
 //! A false claim does not add a container to a pod with a known sandbox.
 
 use crate::{
-    host::path_probe::{PathProbe, ProbeRequest},
+    host::path::probe::{PathProbe, ProbeRequest},
     state::pod::{PodKind, PodRecord},
     verb::creation::draft::{Draft, annotations},
 };
