@@ -1,23 +1,22 @@
 //! Whether the file system of a file answers, found out by a child of this program. The wrapper,
 //! whose options are those of the runtime, has a child of its own.
 
+use crate::exit::exits_within;
 use nri_locate::{ANSWER_TIMEOUT, touch};
+use rustix::process::Pid;
 use std::{
     ffi::OsStr,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// First argument of the child; the second is the file.
 const ARGUMENT: &str = "--touch";
 
-/// Pause between two looks at the child.
-const POLL: Duration = Duration::from_millis(2);
-
 /// Whether a child of this program, whose `main` begins with [`touch_as_child`], can access a file
-/// in time. If no child can be started, `true`: the file is accessed then.
+/// in time. If no child can be started or watched, `true`: the file is accessed then.
 pub fn answers(path: &Path) -> bool {
     let mut command = Command::new("/proc/self/exe");
     command.arg(ARGUMENT).arg(path);
@@ -27,17 +26,15 @@ pub fn answers(path: &Path) -> bool {
 }
 
 fn ends(mut child: Child, limit: Duration) -> bool {
-    let deadline = Instant::now() + limit;
-    while matches!(child.try_wait(), Ok(None)) {
-        if Instant::now() >= deadline {
-            // It ends when the file system answers, and is then reaped.
-            let _ = child.kill();
-            thread::spawn(move || child.wait());
-            return false;
-        }
-        thread::sleep(POLL);
+    let exits = exits_within(Pid::from_child(&child), limit);
+    if let Ok(true) = exits {
+        let _ = child.wait();
+    } else {
+        // It ends when the file system answers, and is then reaped.
+        let _ = child.kill();
+        thread::spawn(move || child.wait());
     }
-    true
+    exits.unwrap_or(true)
 }
 
 /// Accesses the file if this process is the child of [`answers`]; returns whether it is.
@@ -59,10 +56,10 @@ mod tests {
         let sleep = |time: &str| Command::new("sleep").arg(time).spawn().unwrap();
         assert!(ends(sleep("0"), Duration::from_secs(60)));
         let hangs = sleep("1000");
-        let pid = rustix::process::Pid::from_child(&hangs);
+        let pid = Pid::from_child(&hangs);
         assert!(!ends(hangs, Duration::from_millis(50)));
         while rustix::process::test_kill_process(pid).is_ok() {
-            thread::sleep(POLL);
+            thread::sleep(Duration::from_millis(2));
         }
     }
 }

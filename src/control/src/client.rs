@@ -6,14 +6,15 @@
 
 use crate::{
     connect::{check_peer_user, connect_to},
+    exit::exits_within,
     frame::{self, FrameError},
     message::{Reply, Request, Versioned},
 };
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::{Errno, retry_on_intr},
-    process::{Pid, PidfdFlags, geteuid, pidfd_open},
+    io::Errno,
+    process::{Pid, geteuid},
 };
 use std::{
     io,
@@ -172,11 +173,9 @@ impl Client {
         let pid = getsockopt(&self.stream, PeerCredentials)
             .ok()
             .and_then(|peer| Pid::from_raw(peer.pid()));
-        let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
-            return;
-        };
-        let limit = Timespec { tv_sec: EXIT_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
-        let _ = retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)));
+        if let Some(pid) = pid {
+            let _ = exits_within(pid, EXIT_TIMEOUT);
+        }
     }
 
     /// Replaces the connection by a new one to the same socket, with the same limits.

@@ -13,6 +13,7 @@ mod client;
 mod connect;
 mod describe;
 mod dry_run;
+mod exit;
 mod frame;
 mod launch;
 mod meant;
