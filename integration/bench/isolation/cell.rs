@@ -119,7 +119,9 @@ pub(crate) enum Way {
     ParentIdle,
     /// The same, and the service has a CPU of its own, which its neighbours use, too.
     CpusetIdle,
-    /// The plugin `topology`: an exclusive CPU, and neighbours of an idle class.
+    /// The plugin `topology`: neighbours of an idle class.
+    TopologyIdle,
+    /// The same, and an exclusive CPU for the service.
     Topology,
     /// The plugin `rules`: the weights of [`Way::CpuShares`] by label.
     Rules,
@@ -164,7 +166,8 @@ impl Way {
             Self::Parent => "own parent",
             Self::ParentIdle => "own parent, neighbours idle",
             Self::CpusetIdle => "the same, `--cpuset-cpus` of the service",
-            Self::Topology => "`topology`",
+            Self::TopologyIdle => "`topology`, idle class",
+            Self::Topology => "`topology`, idle class and exclusive CPU",
             Self::Rules => "`rules`",
             Self::Floor => "floor: `taskset`",
             Self::FloorAgain => "floor again",
@@ -183,6 +186,7 @@ impl Named for Way {
         Self::Parent,
         Self::ParentIdle,
         Self::CpusetIdle,
+        Self::TopologyIdle,
         Self::Topology,
         Self::Rules,
         Self::Floor,
@@ -200,6 +204,7 @@ impl Named for Way {
             Self::Parent => "parent",
             Self::ParentIdle => "parent-idle",
             Self::CpusetIdle => "cpuset-idle",
+            Self::TopologyIdle => "topology-idle",
             Self::Topology => "topology",
             Self::Rules => "rules",
             Self::Floor => "floor",

@@ -16,7 +16,7 @@ const USAGE: &str = "usage: nri-bench-isolation [OPTIONS]
   --neighbours LIST  compute-light compute-heavy memory-light memory-heavy disk-light disk-heavy
                      (default all, with --quick compute-heavy)
   --ways LIST        alone cpus cpu-shares cpuset-cpus cpuset-parent parent parent-idle
-                     cpuset-idle topology rules
+                     cpuset-idle topology-idle topology rules
                      (default all but those with a parent); nothing, floor and floor-again are
                      always measured
   --seed N           seed of the order (default: the time)

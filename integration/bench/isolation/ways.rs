@@ -36,6 +36,7 @@ pub(crate) fn of_service(way: Way, cpus: &Cpus, parent: &str) -> Vec<String> {
             vec!["--cpuset-cpus", cpu, "--cgroup-parent", parent]
         }
         Way::Parent | Way::ParentIdle => vec!["--cgroup-parent", parent],
+        Way::TopologyIdle => vec!["--runtime", TOPOLOGY],
         Way::Topology => vec!["--runtime", TOPOLOGY, "--annotation", "nri-topology/cpus=1"],
         Way::Rules => vec!["--runtime", RULES_RUNTIME, "--label", "role=service"],
         _ => vec![],
@@ -51,7 +52,7 @@ pub(crate) fn of_neighbour(way: Way, cpus: &Cpus, count: usize, parent: &str) ->
         Way::CpuShares => vec!["--cpu-shares", "2"],
         Way::CpusetCpus | Way::CpusetParent => vec!["--cpuset-cpus", &cpus.of_neighbours],
         Way::ParentIdle | Way::CpusetIdle => vec!["--cgroup-parent", parent],
-        Way::Topology => vec!["--runtime", TOPOLOGY],
+        Way::TopologyIdle | Way::Topology => vec!["--runtime", TOPOLOGY],
         Way::Rules => vec!["--runtime", RULES_RUNTIME, "--label", "role=batch"],
         _ => vec![],
     })
