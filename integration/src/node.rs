@@ -120,7 +120,17 @@ impl Node {
     /// file is renamed over the old one, as a package manager does, so that running processes
     /// continue to execute the old programs.
     pub fn upgrade(&self, from: &Path) {
-        for name in programs::NAMES {
+        self.replace(from, |_| true);
+    }
+
+    /// As [`Node::upgrade`], but leaves the file of `nrid`, so that callers of another version do
+    /// not restart it.
+    pub fn upgrade_callers(&self, from: &Path) {
+        self.replace(from, |name| name != "nrid");
+    }
+
+    fn replace(&self, from: &Path, is_replaced: impl Fn(&str) -> bool) {
+        for name in programs::NAMES.into_iter().filter(|name| is_replaced(name)) {
             let new = self.programs.join(format!("{name}.new"));
             let program = from.join(name);
             if name == programs::WASM_HOST && !program.exists() {
