@@ -10,7 +10,7 @@ use crate::{
     facts,
     hardware::{cpuset::CpuSet, snapshot::Snapshot, sysfs},
     placed::{Changes, Kind, Placed},
-    policy::Policy,
+    policy::{CgroupParent, Policy},
     request::request,
     socket::StatusSocket,
     status::Status,
@@ -274,6 +274,14 @@ impl Plugin for Topology {
                     subject.cgroup = Place::Root;
                 }
                 let is_at_root = subject.cgroup == Place::Root;
+                let is_elsewhere = subject.cgroup == Place::Elsewhere;
+                if class.cgroup == Some(CgroupParent::Root) && is_elsewhere {
+                    tracing::warn!(
+                        "container {}: its cgroup is not made at the root, since its parent is \
+                         not one that the engine chooses by itself",
+                        container.name
+                    );
+                }
                 classes::set_all(&mut adjustment, class, placed, is_at_root, cgroups);
             }
             if is_partition(resources) {
