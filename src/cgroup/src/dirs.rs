@@ -19,6 +19,8 @@ use std::{
 pub struct CgroupDirs {
     v1: BTreeMap<Controller, PathBuf>,
     v2: Option<PathBuf>,
+    /// The systemd scope, in cgroup v2, of a container whose own cgroup is below it.
+    scope: Option<PathBuf>,
 }
 
 impl CgroupDirs {
@@ -36,6 +38,14 @@ impl CgroupDirs {
     /// Finds the directories from an absolute path below the root of each hierarchy.
     pub fn of_path(hierarchies: &[Hierarchy], path: &Path) -> Self {
         Self::in_hierarchies(hierarchies, |_| Some(path))
+    }
+
+    /// Adds the systemd scope of a container whose own cgroup is `levels` below it, as crun makes
+    /// them in cgroup v2.
+    pub fn below_scope(mut self, levels: usize) -> Self {
+        let scope = self.v2.as_deref().and_then(|dir| dir.ancestors().nth(levels));
+        self.scope = scope.filter(|_| levels > 0).map(Path::to_owned);
+        self
     }
 
     /// Collects the directories from the `path` of the cgroup in each hierarchy.
@@ -74,6 +84,12 @@ impl CgroupDirs {
     /// The directory in cgroup v2, unless some controllers are in cgroup v1.
     pub fn unified(&self) -> Option<&Path> {
         if self.v1.is_empty() { self.v2.as_deref() } else { None }
+    }
+
+    /// The systemd scope of a container whose own cgroup, the [`unified`](Self::unified) one, is
+    /// below it. Weights count among the siblings of the scope.
+    pub fn scope(&self) -> Option<&Path> {
+        self.scope.as_deref().filter(|_| self.v1.is_empty())
     }
 
     /// All directories, without duplicates.

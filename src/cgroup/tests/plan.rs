@@ -27,13 +27,20 @@ fn hierarchies(mounted: &[Mounted]) -> Vec<Hierarchy> {
     mounted.iter().filter_map(hierarchy).collect()
 }
 
+fn dirs(mounts: &[Mounted], path: &str) -> CgroupDirs {
+    CgroupDirs::of_path(&hierarchies(mounts), Path::new(path))
+}
+
 fn plan(mounts: &[Mounted], resources: &Value) -> Plan {
-    nri_cgroup::plan(resources, &CgroupDirs::of_path(&hierarchies(mounts), Path::new("/c")))
+    nri_cgroup::plan(resources, &dirs(mounts, "/c"))
+}
+
+fn shown(mounts: &[Mounted], resources: &Value) -> Vec<String> {
+    lines(&plan(mounts, resources))
 }
 
 /// Formats a line per write: field, files, texts, effective value; then the fields without a file.
-fn shown(mounts: &[Mounted], resources: &Value) -> Vec<String> {
-    let plan = plan(mounts, resources);
+fn lines(plan: &Plan) -> Vec<String> {
     let line = |write: &CgroupWrite| {
         let files: Vec<_> = write.files.iter().map(|f| f.to_str().unwrap()).collect();
         let optional = if write.is_optional { "?" } else { "" };
@@ -53,6 +60,22 @@ fn shown(mounts: &[Mounted], resources: &Value) -> Vec<String> {
 fn check(resources: Value, v1: &[&str], v2: &[&str]) {
     assert_eq!(shown(V1, &resources), v1, "cgroup v1: {resources}");
     assert_eq!(shown(V2, &resources), v2, "cgroup v2: {resources}");
+}
+
+#[test]
+fn a_container_below_a_scope_is_idle_in_both() {
+    let resources = json!({"unified": {"cpu.idle": "1", "cpu.weight": "5"}});
+    let plan = nri_cgroup::plan(&resources, &dirs(V2, "/c.scope/container").below_scope(1));
+    assert_eq!(
+        lines(&plan),
+        [
+            "unified[cpu.idle] /2/c.scope/cpu.idle <- 1 = 1",
+            "unified[cpu.idle] /2/c.scope/container/cpu.idle <- 1 = 1",
+            "unified[cpu.weight] /2/c.scope/container/cpu.weight <- 5 = 5",
+        ]
+    );
+    let own = dirs(V2, "/c.scope");
+    assert_eq!(own.clone().below_scope(0), own);
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub use relative_paths::resolve_paths;
 pub use resources::blockio_classes::{BlockDevices, BlockIoClasses, InvalidBlockIoClass};
 pub use resources::convert::{merge_blockio_class, merge_resources, resources_to_nri};
 pub use resources::diff::{changed, overlay};
-pub use resources::idle::{idle_entry, idle_entry_name, idle_entry_to_field, idle_field_to_entry};
+pub use resources::idle::{
+    idle_entry, idle_entry_name, idle_entry_to_field, idle_field_to_entry, take_shares,
+};
 pub use resources::rdt_classes::RdtClasses;
 pub use resources::swap::{LimitChange, MemoryLimits};

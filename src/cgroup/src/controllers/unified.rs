@@ -14,10 +14,13 @@ use std::path::Path;
 const FILES: &ResourceField = resource_field("unified");
 const IDLE: &ResourceField = resource_field("cpu.idle");
 
-/// The directory of a file. Of cgroup v1 is only `cpu.idle`: see `nri_spec::idle_entry_to_field`.
-fn dir<'a>(dirs: &'a CgroupDirs, name: &str) -> Option<&'a Path> {
-    let v1 = || dirs.v1(Controller::Cpu).filter(|_| IDLE.v1.contains(&name));
-    dirs.unified().or_else(v1)
+/// The directories of a file. Of cgroup v1 is only `cpu.idle`: see `nri_spec::idle_entry_to_field`.
+/// In the cgroup that crun makes below a systemd scope, it has no effect on other containers, but
+/// keeps crun from setting a weight.
+fn dirs_of<'a>(dirs: &'a CgroupDirs, name: &str) -> Vec<&'a Path> {
+    let (own, is_idle) = (dirs.unified(), IDLE.v2.contains(&name));
+    let other = if own.is_some() { dirs.scope() } else { dirs.v1(Controller::Cpu) };
+    other.filter(|_| is_idle).into_iter().chain(own).collect()
 }
 
 /// The value of `cpu.idle` that an entry sets.
@@ -31,11 +34,13 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
         let field = entry_name(FILES.name, name);
         // Only files of controllers (not `cgroup.*`) in the container's own cgroup are accepted.
         let is_file = !name.is_empty() && !name.contains('/') && !name.starts_with("cgroup.");
-        let (Some(dir), Some(value), true) = (dir(dirs, name), value.as_str(), is_file) else {
+        let dirs = dirs_of(dirs, name);
+        let Some(value) = value.as_str().filter(|_| is_file && !dirs.is_empty()) else {
             plan.add_unsupported(field);
             continue;
         };
-        for line in value.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let lines: Vec<_> = value.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        for (dir, line) in dirs.iter().flat_map(|dir| lines.iter().map(move |line| (dir, *line))) {
             for (index, effective) in effective(name, line).into_iter().enumerate() {
                 plan.writes.push(CgroupWrite {
                     field: field.clone(),

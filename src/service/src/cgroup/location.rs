@@ -76,7 +76,12 @@ pub fn locate(
         return None;
     }
     let expected = expected(membership, path, systemd, subgroup);
-    Some(CgroupDirs::of_process(&hierarchies::mounted(), membership, expected.as_deref()))
+    let dirs = CgroupDirs::of_process(&hierarchies::mounted(), membership, expected.as_deref());
+    let scope = configured_path(path, systemd).filter(|_| systemd);
+    let below = expected.zip(scope).and_then(|(own, scope)| {
+        own.strip_prefix(scope).ok().map(|below| below.components().count())
+    });
+    Some(dirs.below_scope(below.unwrap_or(0)))
 }
 
 /// Returns the path of the container's own group, as the OCI config names it.

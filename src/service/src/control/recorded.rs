@@ -63,8 +63,8 @@ async fn configs(record: Arc<Record>) -> Option<Configs> {
     file_access::run(FileSystem::Device(device), TIMEOUT, read).await.ok().flatten()
 }
 
-/// Returns a `config.json` as plugins have adjusted it: in cgroup v1, the runtime has got a field
-/// in place of their `unified["cpu.idle"]`.
+/// Returns a `config.json` as plugins have adjusted it: the runtime has got a field in place of
+/// their `unified["cpu.idle"]` in cgroup v1, and no weight beside it in cgroup v2.
 fn as_adjusted(mut config: Value, before: &Value) -> Value {
     let resources = |config: &Value| config.pointer("/linux/resources").cloned();
     let old = resources(before).unwrap_or_default();
@@ -157,12 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_runtime_got_for_an_entry_in_cgroup_v1_is_the_entry() {
+    fn what_the_runtime_got_for_an_idle_container_is_what_plugins_set() {
         let config = |resources: Value| json!({"linux": {"resources": resources}});
         let before = config(json!({"cpu": {"shares": 5}}));
         let got = config(json!({"cpu": {"shares": 5, "idle": 1}}));
         let adjusted = config(json!({"cpu": {"shares": 5}, "unified": {"cpu.idle": "1"}}));
         assert_eq!(as_adjusted(got, &before), adjusted);
+        let got = config(json!({"unified": {"cpu.idle": "1"}}));
+        assert_eq!(as_adjusted(got, &before)["linux"], adjusted["linux"]);
         assert_eq!(as_adjusted(json!({}), &before), json!({}));
     }
 

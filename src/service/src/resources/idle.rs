@@ -1,46 +1,59 @@
-//! `unified["cpu.idle"]` of plugins in cgroup v1. The record has the entry, with the owner and the
-//! name that it has in cgroup v2; the runtime gets the field `cpu.idle` in its place.
+//! `unified["cpu.idle"]` of plugins. The record has the entry, with the owner and the name that it
+//! has in cgroup v2; in cgroup v1, the runtime gets the field `cpu.idle` in its place.
 //!
-//! An idle cgroup has no weight: the kernel refuses its `cpu.shares`, which runtimes write before
-//! `cpu.idle`, in an update also those that they have stored. Therefore they get the shares 0, with
-//! which they write none, while the container is idle. Before they get others, `nrid` ends that.
+//! An idle cgroup has no weight: the kernel refuses `cpu.shares` and `cpu.weight`, which runtimes
+//! write before `cpu.idle`, in an update also those that runc has stored, and systemd ends the idle
+//! state with a weight. Therefore runtimes get no shares in updates while the container is idle, and
+//! runc gets 0, with which it forgets its own and writes none. Before they get others, `nrid` ends
+//! that.
 
 use crate::{
+    host::runtime::LowLevelRuntime,
     resources::{enforce::write_fields, manager::ResourceManager, owners},
     state::record::Record,
 };
 use nri_api::proto::FieldOwners;
-use nri_spec::{OciConfig, idle_entry, idle_entry_name, idle_entry_to_field, overlay};
+use nri_spec::{OciConfig, idle_entry, idle_entry_name, idle_entry_to_field, overlay, take_shares};
 use serde_json::{Value, json};
 
+/// What the runtime gets in an update of a container that plugins have made idle, or had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdleUpdate {
+    is_idle: bool,
+    /// Whether the cgroup is one of cgroup v1.
+    is_v1: bool,
+    /// Whether the runtime has shares of its own. crun refuses any beside `cpu.idle`.
+    has_stored: bool,
+}
+
 impl ResourceManager {
-    /// Turns the entry of a plugin in a `config.json` into the field, if containers are in cgroup
-    /// v1.
+    /// Makes an entry of a plugin in a `config.json` what runtimes take. In cgroup v1, the weight
+    /// stays: a runtime that ignores the field needs it. In cgroup v2, some refuse both.
     pub fn set_idle_at_creation(&self, config: &mut OciConfig, owners: &FieldOwners) {
         let resources = config.value_mut().pointer_mut("/linux/resources");
-        let Some(resources) = resources.filter(|r| is_owned(owners) && idle_entry(r).is_some())
-        else {
-            return;
-        };
-        if self.has_cpu_v1() {
-            idle_entry_to_field(resources);
+        let Some(resources) = resources.filter(|_| is_owned(owners)) else { return };
+        match idle_entry(resources) {
+            Some(_) if self.has_cpu_v1() => idle_entry_to_field(resources),
+            Some(1) => take_shares(resources),
+            _ => {}
         }
     }
 
-    /// Returns the value of the field in an update; `None` if containers are in cgroup v2, or the
-    /// update has no entry of a plugin. Where the entry is gone, the value is 0: runc keeps one
-    /// that an update omits.
+    /// Returns what the runtime gets in an update that has an entry of a plugin, or of a container
+    /// that had one: runc keeps an entry that an update omits.
     pub fn idle_in_update(
         &self,
+        runtime: &LowLevelRuntime,
         before: &Value,
         after: &Value,
         owners: &FieldOwners,
-    ) -> Option<u8> {
+    ) -> Option<IdleUpdate> {
         let of_engine = after.pointer("/cpu/idle");
         let is_gone = idle_entry(before).is_some() && of_engine.is_none_or(Value::is_null);
         let entry = idle_entry(after).filter(|_| is_owned(owners));
         let idle = entry.or_else(|| is_gone.then_some(0))?;
-        self.has_cpu_v1().then_some(idle)
+        let has_stored = !runtime.updates_only_given_fields();
+        Some(IdleUpdate { is_idle: idle == 1, is_v1: self.has_cpu_v1(), has_stored })
     }
 }
 
@@ -48,19 +61,28 @@ fn is_owned(owners: &FieldOwners) -> bool {
     owners::owner(owners, &idle_entry_name()).is_some()
 }
 
-/// Sets the field in resources for the runtime's `update`, in place of the entry.
-pub fn set_idle(resources: &mut Value, idle: Option<u8>) {
-    let Some(idle) = idle else { return };
-    idle_entry_to_field(resources);
-    let without_weight = json!({"cpu": {"idle": idle, "shares": 0}});
-    let field = json!({"cpu": {"idle": idle}});
-    overlay(resources, if idle == 0 { &field } else { &without_weight });
+/// Sets it in resources for the runtime's `update`.
+pub fn set_idle(resources: &mut Value, idle: Option<IdleUpdate>) {
+    let Some(IdleUpdate { is_idle, is_v1, has_stored }) = idle else { return };
+    let value = u8::from(is_idle);
+    if is_v1 {
+        idle_entry_to_field(resources);
+        overlay(resources, &json!({"cpu": {"idle": value}}));
+    } else {
+        overlay(resources, &json!({"unified": {"cpu.idle": value.to_string()}}));
+    }
+    if is_idle {
+        take_shares(resources);
+    }
+    if is_idle && has_stored {
+        overlay(resources, &json!({"cpu": {"shares": 0}}));
+    }
 }
 
 /// Makes a cgroup one with a weight, before the runtime sets that. If this fails, so does the
 /// runtime, and its error is reported.
-pub fn end_idle(record: &Record, idle: Option<u8>) {
-    if idle == Some(0) {
+pub fn end_idle(record: &Record, idle: Option<IdleUpdate>) {
+    if idle.is_some_and(|idle| !idle.is_idle) {
         let entry = json!({"unified": {"cpu.idle": "0"}});
         let _drift = write_fields(record, &entry, &entry);
     }
@@ -71,7 +93,7 @@ mod tests {
     use super::*;
     use crate::{
         audit::Audit,
-        state::{registry::Registry, store::Store},
+        state::{record::EXAMPLE, registry::Registry, store::Store},
     };
     use nri_api::proto::Field;
     use nri_spec::capability::HostCapabilities;
@@ -100,9 +122,14 @@ mod tests {
         json!({"cpu": {"shares": 512}, "unified": {"cpu.idle": text}})
     }
 
+    fn update(is_idle: bool, is_v1: bool) -> Option<IdleUpdate> {
+        Some(IdleUpdate { is_idle, is_v1, has_stored: true })
+    }
+
     #[test]
-    fn the_runtime_gets_the_field_in_cgroup_v1_only() {
+    fn the_runtime_gets_the_field_in_cgroup_v1_and_no_weight_in_cgroup_v2() {
         let (v1, v2, none) = (manager(false), manager(true), FieldOwners::default());
+        let runc = serde_json::from_str::<Record>(EXAMPLE).unwrap().runtime;
         let created = |manager: &ResourceManager, owners: &FieldOwners| {
             let config = json!({"ociVersion": "1.0.2", "linux": {"resources": entry("1")}});
             let mut config = OciConfig::from_value(config).unwrap();
@@ -110,34 +137,49 @@ mod tests {
             config.resources().cloned().unwrap()
         };
         assert_eq!(created(&v1, &owned()), json!({"cpu": {"shares": 512, "idle": 1}}));
-        assert_eq!(created(&v2, &owned()), entry("1"));
+        assert_eq!(created(&v2, &owned()), json!({"unified": {"cpu.idle": "1"}}));
         // The engine's is refused by the runtime, as without nrid.
         assert_eq!(created(&v1, &none), entry("1"));
         for (before, after, owners, expected) in [
-            (json!({}), entry("1"), owned(), Some(1)),
-            (entry("1"), entry("0"), owned(), Some(0)),
-            (entry("1"), json!({}), none.clone(), Some(0)),
+            (json!({}), entry("1"), owned(), Some(true)),
+            (entry("1"), entry("0"), owned(), Some(false)),
+            (entry("1"), json!({}), none.clone(), Some(false)),
             (entry("1"), json!({"cpu": {"idle": 1}}), none.clone(), None),
             (json!({}), entry("1"), none.clone(), None),
             (json!({}), json!({}), owned(), None),
         ] {
-            let text = format!("{before} {after}");
-            assert_eq!(v1.idle_in_update(&before, &after, &owners), expected, "{text}");
-            assert_eq!(v2.idle_in_update(&before, &after, &owners), None, "{text}");
+            for (manager, is_v1) in [(&v1, true), (&v2, false)] {
+                let found = manager.idle_in_update(&runc, &before, &after, &owners);
+                let expected = expected.and_then(|is_idle| update(is_idle, is_v1));
+                assert_eq!(found, expected, "{before} {after}");
+            }
         }
     }
 
     #[test]
     fn the_runtime_gets_no_shares_of_an_idle_container() {
+        let pids = json!({"pids": {"limit": 7}});
         for (resources, idle, expected) in [
-            (entry("1"), Some(1), json!({"cpu": {"shares": 0, "idle": 1}})),
-            (entry("0"), Some(0), json!({"cpu": {"shares": 512, "idle": 0}})),
+            (entry("1"), update(true, true), json!({"cpu": {"shares": 0, "idle": 1}})),
+            (entry("0"), update(false, true), json!({"cpu": {"shares": 512, "idle": 0}})),
+            (pids.clone(), update(false, true), json!({"pids": {"limit": 7}, "cpu": {"idle": 0}})),
+            (json!({}), update(true, true), json!({"cpu": {"idle": 1, "shares": 0}})),
             (
-                json!({"pids": {"limit": 7}}),
-                Some(0),
-                json!({"pids": {"limit": 7}, "cpu": {"idle": 0}}),
+                entry("1"),
+                update(true, false),
+                json!({"cpu": {"shares": 0}, "unified": {"cpu.idle": "1"}}),
             ),
-            (json!({}), Some(1), json!({"cpu": {"idle": 1, "shares": 0}})),
+            (entry("0"), update(false, false), entry("0")),
+            (
+                pids,
+                update(false, false),
+                json!({"pids": {"limit": 7}, "unified": {"cpu.idle": "0"}}),
+            ),
+            (
+                entry("1"),
+                Some(IdleUpdate { is_idle: true, is_v1: false, has_stored: false }),
+                json!({"unified": {"cpu.idle": "1"}}),
+            ),
             (entry("1"), None, entry("1")),
         ] {
             let mut sent = resources.clone();

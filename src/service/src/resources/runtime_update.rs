@@ -4,7 +4,7 @@
 use crate::{
     host::runtime::RuntimeError,
     resources::{
-        idle::{end_idle, set_idle},
+        idle::{IdleUpdate, end_idle, set_idle},
         updatable::runtime_part,
     },
     state::record::Record,
@@ -27,7 +27,7 @@ const INDEPENDENT: [(&str, &str); 4] =
 pub(super) async fn update_by_runtime(
     record: &Record,
     wanted: &Value,
-    idle: Option<u8>,
+    idle: Option<IdleUpdate>,
 ) -> Result<(), RuntimeError> {
     let Record { runtime, key, effective, pod_id, .. } = record;
     let (before, after) = (runtime_part(effective), runtime_part(wanted));

@@ -17,7 +17,7 @@ use crate::{
     resources::{
         changes::resource_changes,
         enforce::{files_without_value, restore_files, write_fields, writes_of},
-        idle::{end_idle, set_idle},
+        idle::{IdleUpdate, end_idle, set_idle},
         manager::ResourceManager,
         owners,
         runtime_update::update_by_runtime,
@@ -173,9 +173,10 @@ impl ResourceUpdate {
     }
 
     /// Returns what the runtime gets in place of `unified["cpu.idle"]`: see `idle.rs`.
-    pub fn idle(&self, manager: &ResourceManager) -> Option<u8> {
+    pub fn idle(&self, manager: &ResourceManager) -> Option<IdleUpdate> {
         let PendingUpdate { effective, owners, .. } = &self.pending;
-        manager.idle_in_update(&self.before.effective, &effective.resources, owners)
+        let Record { runtime, effective: before, .. } = &*self.before;
+        manager.idle_in_update(runtime, before, &effective.resources, owners)
     }
 
     /// Makes the update: by the runtime's `update`, and what that does not set.
@@ -288,7 +289,8 @@ impl ResourceUpdate {
         let (container, pod, why) = (&record.key.id, &record.pod_id, &self.message);
         let mut drift = restore_files(&self.files);
         let mut before = runtime_part(&record.effective);
-        let idle = manager.idle_in_update(others, &record.effective, &record.owners);
+        let idle =
+            manager.idle_in_update(&record.runtime, others, &record.effective, &record.owners);
         set_idle(&mut before, idle);
         end_idle(record, idle);
         if !runtime_hangs && let Err(error) = record.runtime.update(container, &before).await {

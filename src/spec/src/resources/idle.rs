@@ -1,6 +1,6 @@
-//! `unified["cpu.idle"]` in cgroup v1. The protocol has no other field for it, and its file has the
-//! same name and values in both versions of cgroups, but no runtime takes `unified` in cgroup v1.
-//! There the runtime gets `cpu.idle` of the OCI config, which is for both.
+//! `unified["cpu.idle"]`. The protocol has no other field for it, and its file has the same name and
+//! values in both versions of cgroups, but no runtime takes `unified` in cgroup v1. There the runtime
+//! gets `cpu.idle` of the OCI config, which is for both.
 
 use crate::json::edit::{remove_at, set_at};
 use crate::json::number::same_value;
@@ -8,6 +8,7 @@ use nri_api::{ResourceField, entry_name, resource_field};
 use serde_json::Value;
 
 const IDLE: &ResourceField = resource_field("cpu.idle");
+const SHARES: &ResourceField = resource_field("cpu.shares");
 const UNIFIED: &ResourceField = resource_field("unified");
 
 /// The file of `cpu.idle`, and the key of its entry.
@@ -42,9 +43,22 @@ pub fn idle_entry_to_field(resources: &mut Value) {
     }
 }
 
-/// Turns the field of a `linux.resources` into the entry again. `before` are the resources that had
-/// no entry.
+/// Removes the weight of a `linux.resources` with the entry: an idle cgroup has none.
+pub fn take_shares(resources: &mut Value) {
+    remove(resources, "cpu", SHARES.key());
+}
+
+/// Turns the field of a `linux.resources` into the entry again, and puts a weight back that was
+/// taken. `before` are the resources that had no entry.
 pub fn idle_field_to_entry(resources: &mut Value, before: &Value) {
+    let shares = |resources: &Value| resources.get("cpu")?.get(SHARES.key()).cloned();
+    if idle_entry(resources) == Some(1)
+        && shares(resources).is_none()
+        && let Some(shares) = shares(before)
+    {
+        // A group that is no object is an error of the engine's file, which is as it was.
+        drop(set_at(resources, &["cpu"], SHARES.key(), shares));
+    }
     let field = |resources: &Value| resources.get("cpu")?.get(IDLE.key()).cloned();
     let (Some(value), old) = (field(resources), field(before)) else { return };
     if old.as_ref().is_some_and(|old| same_value(old, &value))

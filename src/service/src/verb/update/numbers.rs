@@ -1,5 +1,7 @@
 //! Numbers in the arguments of `update`.
 
+use crate::host::runtime::is_crun_or_youki;
+
 /// How a runtime reads an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notation {
@@ -11,14 +13,9 @@ pub(super) enum Notation {
 }
 
 impl Notation {
-    /// Returns the notation of the runtime with this base name. A runtime whose name contains
-    /// neither `crun` nor `youki` is most likely written in Go.
+    /// Returns the notation of the runtime with this base name.
     pub(super) fn of(runtime: &str) -> Self {
-        if ["crun", "youki"].iter().any(|name| runtime.contains(name)) {
-            Self::Decimal
-        } else {
-            Self::Go
-        }
+        if is_crun_or_youki(runtime) { Self::Decimal } else { Self::Go }
     }
 }
 

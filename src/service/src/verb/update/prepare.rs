@@ -8,7 +8,7 @@ use crate::{
     lifecycle::shadow::mode_of,
     plugins::{effects::Effects, update::check_required},
     resources::{
-        idle::{end_idle, set_idle},
+        idle::{IdleUpdate, end_idle, set_idle},
         owners,
         updatable::{check_updatable, for_runtime, without_call_flag},
         update::{ResourceRequest, ResourceUpdate},
@@ -236,7 +236,7 @@ fn without_rules_of(by_engine: &Value, merged: Option<&LinuxResources>) -> Linux
 impl Requested {
     /// Builds arguments and stdin that pass all effective resources to the runtime, with `cpu.idle`
     /// if the runtime gets that in place of an entry of `unified`.
-    fn substitute(&self, effective: &Value, idle: Option<u8>, id: &str) -> Substitute {
+    fn substitute(&self, effective: &Value, idle: Option<IdleUpdate>, id: &str) -> Substitute {
         let mut arguments = vec![OsText::from("--resources"), OsText::from("-")];
         arguments.extend(self.other_arguments.iter().cloned());
         arguments.push(OsText::from(id));
