@@ -3,8 +3,8 @@
 # mounts an overlay with a tmpfs over it, the usual file systems, cgroup v2, and the output
 # directory of the host on /out. Then it runs /out/cmd and writes the exit status to /out/rc. Where
 # overlays cannot have the file system of the host, only /tmp, /run and /out are writable.
-# Parameters on the kernel's command line: guest_mode=plain|systemd|qemu, guest_out=output directory
-# (not for qemu), guest_modules=directory of the kernel's modules
+# Parameters on the kernel's command line: guest_mode=plain|systemd|qemu|qemu-systemd,
+# guest_out=output directory (not for qemu), guest_modules=directory of the kernel's modules
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=/root LANG=C.UTF-8 TERM=linux
 mount -t proc proc /proc
@@ -73,14 +73,13 @@ for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr
   ln -sfn "${link#*:}" "$root/dev/${link%%:*}"
 done
 mkdir -p $root/out
-if [ "$mode" = qemu ]; then
-  mount -t virtiofs out $root/out
-else
-  mount -t hostfs -o "$out" none $root/out
-fi
+case $mode in
+  qemu*) mount -t virtiofs out $root/out ;;
+  *) mount -t hostfs -o "$out" none $root/out ;;
+esac
 cd $root || exit
 
-if [ "$mode" = systemd ]; then
+if [[ $mode = *systemd ]]; then
   # systemd starts one target with one service, and dbus, over which runtimes call systemd. Services
   # of the host are masked.
   cat >etc/systemd/system/guest.target <<'T'

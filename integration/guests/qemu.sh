@@ -1,5 +1,5 @@
 #!/bin/bash
-# qemu.sh CMD ARGS...
+# qemu.sh [--systemd] CMD ARGS...
 #   Runs CMD like uml.sh, but in QEMU without hardware virtualization, with 2 CPUs and with all
 #   controllers of cgroup v2 (cpuset, cpu, io, memory, hugetlb, pids and others). It is slow: it
 #   boots in 10 s, and each process takes seconds to start.
@@ -7,6 +7,8 @@
 #   each a socket of 4 cores with 2 threads.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
+mode=qemu
+case ${1:-} in --systemd) mode=qemu-systemd; shift ;; esac
 case ${1:-} in '' | -*) usage ;; esac
 [ -x "$BIN/qemu/qemu-system-x86_64" ] || die "not installed: setup.sh qemu"
 root=$NRI_GUESTS/root/qemu mem=${MEM:-4G}
@@ -48,7 +50,7 @@ else
   )
 fi
 append="console=ttyS0 quiet loglevel=1 panic=-1 root=hostroot rootfstype=virtiofs ro"
-append="$append init=$HERE/init.sh guest_mode=qemu guest_out=/ guest_modules=$modules"
+append="$append init=$HERE/init.sh guest_mode=$mode guest_out=/ guest_modules=$modules"
 timeout -k 5 "${TIMEOUT:-1800}" "$BIN/qemu/qemu-system-x86_64" \
   -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -accel tcg -cpu max -m "$mem" "${machine[@]}" \
   -nodefaults -no-reboot -display none -serial stdio \

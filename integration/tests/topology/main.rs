@@ -6,6 +6,7 @@
 
 mod classes;
 mod fleet;
+mod root;
 mod taken;
 
 use fleet::Fleet;

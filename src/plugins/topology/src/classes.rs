@@ -49,6 +49,25 @@ pub fn cgroups_path<'a>(class: &Class, placed: &Placed, place: &'a Place) -> Opt
     }
 }
 
+/// Sets the weight that a class has, at a creation or in an update that would set another one.
+pub fn set_shares(
+    resources: &mut impl SetResources,
+    class: &Class,
+    placed: &Placed,
+    is_at_root: bool,
+    on: Cgroups,
+) {
+    let is_first = is_at_root && placed.kind == Kind::Exclusive;
+    let shares = match class.idle {
+        // An idle cgroup has none.
+        true => (!on.has_idle()).then_some(IDLE_SHARES),
+        false => class.shares.or(is_first.then_some(EXCLUSIVE_SHARES)),
+    };
+    if let Some(shares) = shares {
+        resources.set_cpu_shares(shares);
+    }
+}
+
 /// Sets what a class has for a container that is being created. `is_at_root` is whether its cgroup
 /// is at the root.
 pub fn set_all(
@@ -58,16 +77,10 @@ pub fn set_all(
     is_at_root: bool,
     on: Cgroups,
 ) {
-    if class.idle {
-        match on.has_idle() {
-            true => _ = resources.add_unified("cpu.idle", "1"),
-            false => _ = resources.set_cpu_shares(IDLE_SHARES),
-        }
+    if class.idle && on.has_idle() {
+        resources.add_unified("cpu.idle", "1");
     }
-    let is_first = is_at_root && placed.kind == Kind::Exclusive && !class.idle;
-    if let Some(shares) = class.shares.or(is_first.then_some(EXCLUSIVE_SHARES)) {
-        resources.set_cpu_shares(shares);
-    }
+    set_shares(resources, class, placed, is_at_root, on);
     if let Some(name) = &class.blockio_class {
         resources.set_blockio_class(name);
     }

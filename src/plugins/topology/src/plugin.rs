@@ -332,8 +332,8 @@ impl Plugin for Topology {
         resources: LinuxResources,
     ) -> Reply<Updated> {
         let now = merged(&container.linux.resources, &resources);
-        let runtime = name_of_runtime(session);
-        let subject = facts::subject(runtime, &pod, &container, &now);
+        let cgroups = self.cgroups(session);
+        let subject = facts::subject(name_of_runtime(session), &pod, &container, &now);
         let updated = self.with(|State { allocator, known, unconfirmed }| {
             let changes = allocator.update(&container.id, &subject)?;
             let Some(placed) = allocator.containers().get(&container.id) else {
@@ -346,9 +346,15 @@ impl Plugin for Topology {
             if is_changed && placed.kind != Kind::Unmanaged {
                 set(&mut update, &placed.assignment());
             }
-            if placed.kind != Kind::Unmanaged && resources.memory.limit.is_some() {
+            if placed.kind != Kind::Unmanaged {
                 let class = &allocator.policy().classes[&placed.request.class];
-                classes::set_memory(&mut update, class, subject.memory_limit, self.cgroups);
+                if resources.memory.limit.is_some() {
+                    classes::set_memory(&mut update, class, subject.memory_limit, cgroups);
+                }
+                if resources.cpu.shares.is_some() {
+                    let is_at_root = subject.cgroup == Place::Root;
+                    classes::set_shares(&mut update, class, placed, is_at_root, cgroups);
+                }
             }
             if is_partition(&resources) {
                 update.add_unified(PARTITION, NO_PARTITION);
