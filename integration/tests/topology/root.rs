@@ -4,18 +4,27 @@ use super::{POLICY, fleet::Fleet};
 use nri_integration::*;
 use std::{fs, path::PathBuf};
 
+fn process(node: &Node, id: &str) -> ContainerProcess {
+    let pid = node.state(id).expect("the runtime knows the container")["pid"].clone();
+    ContainerProcess::of(Process(serde_json::from_value(pid).unwrap()))
+}
+
 /// Directory of the outermost cgroup of a container: crun makes one below the scope of systemd.
 fn dir(node: &Node, id: &str, controller: &str) -> PathBuf {
-    let pid = node.state(id).expect("the runtime knows the container")["pid"].clone();
-    let process = ContainerProcess::of(Process(serde_json::from_value(pid).unwrap()));
-    let dir = process.cgroup(controller);
+    let dir = process(node, id).cgroup(controller);
     if dir.ends_with("container") { dir.parent().unwrap().to_owned() } else { dir }
 }
 
-fn read(node: &Node, id: &str, controller: &str, v1: &str, v2: &str) -> String {
-    let file = dir(node, id, controller).join(if is_cgroup_v2() { v2 } else { v1 });
+fn read(node: &Node, id: &str, v1: &str, v2: &str) -> String {
+    let file = dir(node, id, "cpu").join(if is_cgroup_v2() { v2 } else { v1 });
     let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     text.trim_end().to_owned()
+}
+
+fn cpus(node: &Node, id: &str) -> Vec<u32> {
+    let list = process(node, id).limit("cpuset", "cpuset.cpus", "cpuset.cpus.effective");
+    let ranges = list.split(',').map(|range| range.split_once('-').unwrap_or((range, range)));
+    ranges.flat_map(|(a, b)| a.parse::<u32>().unwrap()..=b.parse().unwrap()).collect()
 }
 
 #[test]
@@ -50,19 +59,12 @@ fn exclusive_and_idle_containers_of_an_engine_are_at_the_root() {
             return limitation(name, "the kernel has no cpu.idle");
         }
         let check = |when: &str| {
-            assert_eq!(read(node, &batch, "cpu", "cpu.idle", "cpu.idle"), "1", "{when}");
-            let weight = read(node, &own, "cpu", "cpu.shares", "cpu.weight");
+            assert_eq!(read(node, &batch, "cpu.idle", "cpu.idle"), "1", "{when}");
+            let weight = read(node, &own, "cpu.shares", "cpu.weight");
             assert_eq!(weight, if is_cgroup_v2() { "10000" } else { "262144" }, "{when}");
-            let cpus = |id: &str| -> Vec<String> {
-                let cpus = read(node, id, "cpuset", "cpuset.cpus", "cpuset.cpus.effective");
-                // Lists of a machine of which one CPU is exclusive.
-                let ranges =
-                    cpus.split(',').map(|range| range.split_once('-').unwrap_or((range, range)));
-                let bounds = ranges.map(|(a, b)| (a.parse::<u32>().unwrap(), b.parse().unwrap()));
-                bounds.flat_map(|(a, b)| a..=b).map(|cpu| cpu.to_string()).collect()
-            };
-            assert_eq!(cpus(&own).len(), 1, "{when}");
-            assert!(cpus(&batch).contains(&cpus(&own)[0]), "{when}: nothing is lent");
+            let exclusive = cpus(node, &own);
+            assert_eq!(exclusive.len(), 1, "{when}");
+            assert!(cpus(node, &batch).contains(&exclusive[0]), "{when}: nothing is lent");
             node.ctl(&["verify"]).success();
         };
         check("after the creation");

@@ -50,6 +50,11 @@ impl EffectiveValue {
         Self::OneOf(vec![text.to_string()])
     }
 
+    /// Whether the value is all that the file has.
+    pub(crate) fn is_whole_file(&self) -> bool {
+        matches!(self, Self::OneOf(_) | Self::Bytes(_) | Self::Set(_))
+    }
+
     /// Whether the content of the file shows the value. `page`: size of a memory page in bytes.
     pub fn matches(&self, content: &str, page: u64) -> bool {
         let content = content.trim();

@@ -63,6 +63,30 @@ fn check(resources: Value, v1: &[&str], v2: &[&str]) {
 }
 
 #[test]
+fn an_entry_of_unified_decides_its_file() {
+    let resources = json!({
+        "memory": {"limit": 67108864, "reservation": 4096}, "pids": {"limit": 50},
+        "cpu": {"quota": 20000, "period": 20000},
+        "blockIO": {"throttleReadBpsDevice": [{"major": 8, "minor": 0, "rate": 5}]},
+        "unified": {
+            "memory.max": "33554432", "pids.max": "7", "cpu.max": "max 20000",
+            "io.max": "8:16 rbps=9",
+        },
+    });
+    assert_eq!(
+        shown(V2, &resources),
+        [
+            "memory.reservation /2/c/memory.low <- 4096 = 4096",
+            "blockIO.throttleReadBpsDevice /2/c/io.max <- 8:0 rbps=5 = 8:0 rbps=5",
+            "unified[memory.max] /2/c/memory.max <- 33554432 = 33554432",
+            "unified[pids.max] /2/c/pids.max <- 7 = 7",
+            "unified[cpu.max] /2/c/cpu.max <- max 20000 = max 20000",
+            "unified[io.max] /2/c/io.max <- 8:16 rbps=9 = 8:16 rbps=9",
+        ]
+    );
+}
+
+#[test]
 fn a_container_below_a_scope_is_idle_in_both() {
     let resources = json!({"unified": {"cpu.idle": "1", "cpu.weight": "5"}});
     let plan = nri_cgroup::plan(&resources, &dirs(V2, "/c.scope/container").below_scope(1));
