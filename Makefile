@@ -272,9 +272,9 @@ bench: setup release ## compare with bare runtimes and upstream's NRI (ROWS=, QU
 		$(if $(OUT),--out '$(OUT)') $(if $(BUILD),--build '$(BUILD)') $(ROWS)
 
 # SERVICES='heavy redis', NEIGHBOURS='compute-heavy' and WAYS='topology rules' select what is
-# measured, RUNS=20 and SECONDS=5 how long: all of it takes hours, QUICK=1 a few minutes. SEED=N
-# repeats an order, SUITE is that of Docker, OUT the directory of the results. See
-# integration/bench/README.md.
+# measured, RUNS=20 and SECONDS=5 how long: all of it takes hours, QUICK=1 a few minutes. ADD=1 adds
+# to the figures of earlier runs, SEED=N repeats an order, SUITE is that of Docker, OUT the directory
+# of the results. See integration/bench/README.md.
 isolation: export CARGO_INCREMENTAL = 0
 isolation: setup release ## a service beside its neighbours (QUICK=1, SERVICES=, WAYS=, OUT= …)
 	integration/engines/setup.sh --suites '$(or $(SUITE),trixie)'
@@ -282,7 +282,7 @@ isolation: setup release ## a service beside its neighbours (QUICK=1, SERVICES=,
 		integration/bench/isolation/redis.sh)
 	$(CARGO) build --release -p nri-bench
 	TMPDIR=$(or $(TMPDIR),/dev/shm) $${CARGO_TARGET_DIR:-target}/release/nri-bench-isolation \
-		$(if $(QUICK),--quick) $(if $(RUNS),--runs '$(RUNS)') \
+		$(if $(QUICK),--quick) $(if $(ADD),--add) $(if $(RUNS),--runs '$(RUNS)') \
 		$(if $(SECONDS),--seconds '$(SECONDS)') $(if $(SERVICES),--services '$(SERVICES)') \
 		$(if $(NEIGHBOURS),--neighbours '$(NEIGHBOURS)') $(if $(WAYS),--ways '$(WAYS)') \
 		$(if $(SEED),--seed '$(SEED)') $(if $(SUITE),--suite '$(SUITE)') \

@@ -55,7 +55,11 @@ fn measure(options: &Options, raw: &Path) {
         "services": names(&options.services), "neighbours": names(&options.neighbours),
         "ways": names(&options.ways),
     });
-    let mut raw = Raw::create(raw, &run);
+    let rounds_before = match options.adds && raw.exists() {
+        true => raw::read(raw).1.iter().map(|sample| sample.round).max().unwrap_or(0),
+        false => 0,
+    };
+    let mut raw = Raw::open(raw, options.adds, &run);
     let pairs: Vec<Pair> = options
         .services
         .iter()
@@ -70,7 +74,7 @@ fn measure(options: &Options, raw: &Path) {
         for pair in random.shuffled(&pairs) {
             for way in random.shuffled(&options.ways) {
                 let mut sample = run::measure(&testbed, pair, way, options.seconds);
-                sample["round"] = json!(round);
+                sample["round"] = json!(rounds_before + round);
                 raw.add(&sample);
                 done += 1;
                 let left = begin.elapsed() / done * (all as u32 - done);

@@ -23,6 +23,7 @@ const USAGE: &str = "usage: nri-bench-isolation [OPTIONS]
   --suite NAME       Debian suite of the engine (default trixie)
   --out DIR          directory of the results (default: integration/bench/results)
   --quick            few runs
+  --add              add to the raw figures of earlier runs in the directory of the results
   --report RAW       make the tables and the picture from this file, and measure nothing
   Words of a LIST are separated by spaces or commas.";
 
@@ -30,6 +31,8 @@ const USAGE: &str = "usage: nri-bench-isolation [OPTIONS]
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) is_quick: bool,
+    /// Whether the raw figures of earlier runs are kept.
+    pub(crate) adds: bool,
     pub(crate) runs: u64,
     pub(crate) seconds: u64,
     pub(crate) services: Vec<Service>,
@@ -53,6 +56,7 @@ impl Options {
             let mut value = || arguments.next().unwrap_or_else(|| fail("an option lacks a value"));
             match argument.as_str() {
                 "--quick" => {}
+                "--add" => options.adds = true,
                 "--runs" => options.runs = number(&value()),
                 "--seconds" => options.seconds = number(&value()),
                 "--seed" => options.seed = number(&value()),
@@ -85,6 +89,7 @@ impl Options {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self {
             is_quick,
+            adds: false,
             runs: if is_quick { 3 } else { 20 },
             seconds: if is_quick { 2 } else { 5 },
             services: if is_quick { vec![Service::Heavy] } else { Service::ALL.to_vec() },

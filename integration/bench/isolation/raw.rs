@@ -1,4 +1,5 @@
-//! The raw figures: a file with a line of JSON for the run, and one for each sample.
+//! The raw figures: a file with a line of JSON for each run of the program, followed by one for each
+//! of its samples.
 
 use crate::cell::{Named, Pair, Way};
 use serde_json::Value;
@@ -13,9 +14,11 @@ use std::{
 pub(crate) struct Raw(File);
 
 impl Raw {
-    /// Creates the file with the description of the run.
-    pub(crate) fn create(path: &Path, run: &Value) -> Self {
-        let file = File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    /// Opens the file, which keeps what it has if `keeps`, and adds the description of the run.
+    pub(crate) fn open(path: &Path, keeps: bool, run: &Value) -> Self {
+        let mut options = File::options();
+        options.create(true).write(true).append(keeps).truncate(!keeps);
+        let file = options.open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let mut raw = Self(file);
         raw.add(run);
         raw
@@ -63,17 +66,20 @@ impl Sample {
     }
 }
 
-/// Reads a file: the description of the run and the samples.
+/// Reads a file: the descriptions of the runs and the samples.
 ///
 /// # Panics
 /// A line is none that [`Raw`] writes.
-pub(crate) fn read(path: &Path) -> (Value, Vec<Sample>) {
+pub(crate) fn read(path: &Path) -> (Vec<Value>, Vec<Sample>) {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let mut lines = text.lines().map(|line| {
+    let (mut runs, mut samples) = (Vec::new(), Vec::new());
+    for line in text.lines() {
         let value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
-        value
-    });
-    let run = lines.next().expect("the first line describes the run");
-    let read = |line: Value| Sample::read(&line).unwrap_or_else(|| panic!("no sample: {line}"));
-    (run, lines.map(read).collect())
+        if value.get("machine").is_some() {
+            runs.push(value);
+        } else {
+            samples.push(Sample::read(&value).unwrap_or_else(|| panic!("no sample: {line}")));
+        }
+    }
+    (runs, samples)
 }

@@ -14,19 +14,25 @@ floor, and 0.95 of the work; it is *open* where an interval contains its limit.
 ";
 
 /// Returns the document.
-pub(crate) fn document(run: &Value, tables: &[Table]) -> String {
+pub(crate) fn document(runs: &[Value], tables: &[Table]) -> String {
     let mut text = String::from(
         "# A service beside its neighbours\n\nWritten by `make isolation` from the raw figures in \
          `isolation.jsonl`.\n\n",
     );
-    for (name, value) in run["machine"].as_object().into_iter().flatten() {
-        text.push_str(&format!("* {name}: {}\n", value.as_str().unwrap_or_default()));
+    for (n, run) in runs.iter().enumerate() {
+        if runs.len() > 1 {
+            text.push_str(&format!("Part {} of {}:\n\n", n + 1, runs.len()));
+        }
+        for (name, value) in run["machine"].as_object().into_iter().flatten() {
+            text.push_str(&format!("* {name}: {}\n", value.as_str().unwrap_or_default()));
+        }
+        for name in ["seed", "runs", "seconds"] {
+            text.push_str(&format!("* {name}: {}\n", run[name]));
+        }
+        text.push('\n');
     }
-    for name in ["seed", "runs", "seconds"] {
-        text.push_str(&format!("* {name}: {}\n", run[name]));
-    }
-    text.push_str(&format!("\n{COLUMNS}\n"));
-    text.push_str(&other_work(run));
+    text.push_str(&format!("{COLUMNS}\n"));
+    runs.iter().for_each(|run| text.push_str(&other_work(run)));
     text.push_str(&floor(tables));
     text.push_str("\n![p99 of all ways, of the floor](isolation.svg)\n\n## p99, of the floor\n\n");
     text.push_str(&overview(tables, &|row| row.p99_ratio));
