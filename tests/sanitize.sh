@@ -70,8 +70,8 @@ packages=(-p nrid -p nri-container-runtime -p nri-oci-hook -p nrictl -p nri-plug
 tests=(--lib --bins --test activation --test wrapper)
 [ "${1:-}" = short ] || tests+=(--test real)
 cargo=${CARGO:-cargo}
-# The tests with real containers also run plugins and the host of modules.
-$cargo build "${packages[@]}" -p nri-wasm-host -p nri-rules -p nri-v010-adapter --bins --examples
+# The tests with real containers run the shipped plugins and the host of modules, too.
+$cargo build --workspace --bins --examples
 $cargo test "${packages[@]}" "${tests[@]}" --no-fail-fast && passed=0 || passed=$?
 
 found=$(find "$reports" -type f | wc -l)
