@@ -263,12 +263,6 @@ impl LowLevelRuntime {
         self.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Whether an update changes only the fields that it has. Others are runc, or derived from it:
-    /// they also set again what they have stored.
-    pub fn updates_only_given_fields(&self) -> bool {
-        is_crun_or_youki(&self.name())
-    }
-
     /// Returns the output of `--version`.
     ///
     /// # Errors
@@ -413,12 +407,6 @@ impl From<&LowLevelRuntime> for OsString {
     fn from(runtime: &LowLevelRuntime) -> Self {
         runtime.path.0.clone()
     }
-}
-
-/// Whether a runtime with this base name is crun or youki. Others are most likely runc, or derived
-/// from it.
-pub fn is_crun_or_youki(name: &str) -> bool {
-    ["crun", "youki"].iter().any(|known| name.contains(known))
 }
 
 #[cfg(test)]

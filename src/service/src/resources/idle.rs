@@ -9,7 +9,9 @@
 
 use crate::{
     host::runtime::LowLevelRuntime,
-    resources::{enforce::write_fields, manager::ResourceManager, owners},
+    resources::{
+        enforce::write_fields, manager::ResourceManager, owners, versions::is_crun_or_youki,
+    },
     state::record::Record,
 };
 use nri_api::proto::FieldOwners;
@@ -52,7 +54,8 @@ impl ResourceManager {
         let is_gone = idle_entry(before).is_some() && of_engine.is_none_or(Value::is_null);
         let entry = idle_entry(after).filter(|_| is_owned(owners));
         let idle = entry.or_else(|| is_gone.then_some(0))?;
-        let has_stored = !runtime.updates_only_given_fields();
+        // runc also sets again what it has stored, crun and youki only what they are given.
+        let has_stored = !is_crun_or_youki(&runtime.name());
         Some(IdleUpdate { is_idle: idle == 1, is_v1: self.has_cpu_v1(), has_stored })
     }
 }

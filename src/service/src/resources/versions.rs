@@ -69,6 +69,12 @@ impl FileIdentity {
     }
 }
 
+/// Whether a runtime with this base name is crun or youki. Others are most likely runc, or derived
+/// from it.
+pub fn is_crun_or_youki(name: &str) -> bool {
+    ["crun", "youki"].iter().any(|known| name.contains(known))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

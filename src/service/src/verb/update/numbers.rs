@@ -1,6 +1,6 @@
 //! Numbers in the arguments of `update`.
 
-use crate::host::runtime::is_crun_or_youki;
+use crate::resources::versions::is_crun_or_youki;
 
 /// How a runtime reads an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
