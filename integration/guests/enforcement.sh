@@ -1,7 +1,7 @@
 #!/bin/bash
 # enforcement.sh ENFORCEMENT REAL [GUEST...]
-#   Runs the enforcement tests, a program as built by cargo, in guests with cgroup v2: uml (and those
-#   of REAL about unified, which only cgroup v2 has), uml510 (with Linux 5.10, where tests of life
+#   Runs the enforcement tests, a program as built by cargo, in guests with cgroup v2: uml (and
+#   those of REAL about unified, which only cgroup v2 has), uml510 (with Linux 5.10, where tests of life
 #   cycles and restarts from the program REAL run, too), swapless (Linux 5.10 that does not limit
 #   swap, only the tests of that), systemd (User Mode Linux with systemd as the cgroup driver, and
 #   REAL's tests of units), qemu (with the controllers cpuset and hugetlb, which User Mode Linux

@@ -1,5 +1,5 @@
-//! The raw figures: a file with a line of JSON for each run of the program, followed by one for each
-//! of its samples.
+//! The raw figures: a file with a line of JSON for each run of the program, followed by one for
+//! each of its samples.
 
 use crate::cell::{Named, Pair, Way};
 use serde_json::Value;

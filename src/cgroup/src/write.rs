@@ -17,12 +17,3 @@ pub struct CgroupWrite {
     /// Whether all files may be missing without an error.
     pub is_optional: bool,
 }
-
-impl CgroupWrite {
-    /// Whether this write, made later, leaves nothing of another one. In files with a line for each
-    /// device it does.
-    pub(crate) fn replaces(&self, earlier: &Self) -> bool {
-        earlier.effective.is_whole_file()
-            && self.files.first().is_some_and(|file| earlier.files.contains(file))
-    }
-}

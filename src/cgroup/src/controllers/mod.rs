@@ -10,12 +10,13 @@ mod pids;
 mod unified;
 pub(crate) mod weight;
 
-use crate::{dirs::CgroupDirs, plan::Plan};
+use crate::{dirs::CgroupDirs, plan::Plan, write::CgroupWrite};
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// Converts `resources`, a `linux.resources` of the OCI config, to writes to the cgroups of a
 /// container. Runtimes write the entries of `unified` last, so a field whose file has an entry is
-/// not written, and not compared.
+/// not written, and not compared. In files with a line for each device, both have their lines.
 pub fn plan(resources: &Value, dirs: &CgroupDirs) -> Plan {
     let (mut plan, mut entries) = (Plan::default(), Plan::default());
     for add in
@@ -24,7 +25,10 @@ pub fn plan(resources: &Value, dirs: &CgroupDirs) -> Plan {
         add(resources, dirs, &mut plan);
     }
     unified::add(resources, dirs, &mut entries);
-    plan.writes.retain(|write| !entries.writes.iter().any(|entry| entry.replaces(write)));
+    // Plugins may set thousands of entries and of device rules.
+    let decided: HashSet<_> = entries.writes.iter().flat_map(|entry| &entry.files).collect();
+    let is_decided = |write: &CgroupWrite| write.files.iter().any(|file| decided.contains(file));
+    plan.writes.retain(|write| !(write.effective.is_whole_file() && is_decided(write)));
     plan.writes.append(&mut entries.writes);
     plan.unsupported.append(&mut entries.unsupported);
     plan

@@ -3,9 +3,9 @@
 //!
 //! An idle cgroup has no weight: the kernel refuses `cpu.shares` and `cpu.weight`, which runtimes
 //! write before `cpu.idle`, in an update also those that runc has stored, and systemd ends the idle
-//! state with a weight. Therefore runtimes get no shares in updates while the container is idle, and
-//! runc gets 0, with which it forgets its own and writes none. Before they get others, `nrid` ends
-//! that.
+//! state with a weight. Therefore runtimes get no shares in updates while the container is idle,
+//! and runc gets 0, with which it forgets its own and writes none. Before they get others, `nrid`
+//! ends that.
 
 use crate::{
     host::runtime::LowLevelRuntime,

@@ -1,6 +1,6 @@
-//! `unified["cpu.idle"]`. The protocol has no other field for it, and its file has the same name and
-//! values in both versions of cgroups, but no runtime takes `unified` in cgroup v1. There the runtime
-//! gets `cpu.idle` of the OCI config, which is for both.
+//! `unified["cpu.idle"]`. The protocol has no other field for it, and its file has the same name
+//! and values in both versions of cgroups, but no runtime takes `unified` in cgroup v1. There the
+//! runtime gets `cpu.idle` of the OCI config, which is for both.
 
 use crate::json::edit::{remove_at, set_at};
 use crate::json::number::same_value;
